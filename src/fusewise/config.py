@@ -1,0 +1,92 @@
+"""Every option and environment variable of Fusewise, declared once: name, type, default, meaning."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal, get_args
+
+from fusewise.errors import UnknownName, UsageError
+
+Policy = Literal["conservative", "balanced", "aggressive"]
+POLICIES: tuple[str, ...] = get_args(Policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one compile.
+
+    Attributes:
+        policy: how far a fusion may go from eager's bits (`conservative`: bit-identical to eager;
+            `balanced`: reassociates where it pays, error against fp64 within eager's own;
+            `aggressive`: also keeps fp32 across half-precision ops).
+        strict: raise instead of running an op or a graph as eager does when a step of ours fails.
+        check: run the IR verifier between passes (also `FUSEWISE_CHECK=1`).
+        fuel: the greatest number of fusions taken, to bisect a wrong result (also `FUSEWISE_FUEL`); None: no limit.
+    """
+
+    policy: Policy = "balanced"
+    strict: bool = False
+    check: bool = False
+    fuel: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """One environment variable: its name, default and meaning."""
+
+    name: str
+    default: str
+    meaning: str
+
+    def get(self) -> str:
+        """The value set in the environment, or the default."""
+        return os.environ.get(self.name, self.default)
+
+
+CACHE_DIR = EnvVar("FUSEWISE_CACHE_DIR", "", "folder of compiled kernels; default: the user's cache folder")
+CHECK = EnvVar("FUSEWISE_CHECK", "0", "1: verify the IR between passes")
+FUEL = EnvVar("FUSEWISE_FUEL", "", "greatest number of fusions taken in one graph; empty: no limit")
+STRICT = EnvVar("FUSEWISE_STRICT", "0", "1: raise where a failure would otherwise fall back to eager")
+LOGS = EnvVar("FUSEWISE_LOGS", "", "logs to print, comma separated: capture, plan, codegen, runtime; + for more, - for less")
+CXX = EnvVar("CXX", "g++", "C++ compiler of CPU kernels")
+DEVICE_DIR = EnvVar("FUSEWISE_DEVICE_DIR", "", "folder with further device TOML files of this user")
+
+ENV_VARS: tuple[EnvVar, ...] = (CACHE_DIR, CHECK, FUEL, STRICT, LOGS, CXX, DEVICE_DIR)
+
+
+def cache_dir() -> Path:
+    """Folder for compiled kernels, made by whoever writes first."""
+    chosen = CACHE_DIR.get()
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "fusewise"
+
+
+def make_options(**given: object) -> Options:
+    """Options from keyword arguments and the environment; unknown names and values raise `UsageError`."""
+    known = {f.name for f in fields(Options)}
+    for name in given:
+        if name not in known:
+            raise UnknownName("option", name, known)
+    merged: dict[str, object] = {
+        "check": CHECK.get() == "1",
+        "strict": STRICT.get() == "1",
+        "fuel": _fuel_from_env(),
+    }
+    merged.update(given)
+    policy = merged.get("policy", "balanced")
+    if policy not in POLICIES:
+        raise UnknownName("policy", str(policy), POLICIES)
+    return Options(**merged)  # type: ignore[arg-type]
+
+
+def _fuel_from_env() -> int | None:
+    text = FUEL.get()
+    if not text:
+        return None
+    if not text.isdigit():
+        raise UsageError(f"FUSEWISE_FUEL must be a whole number, not {text!r}.")
+    return int(text)
