@@ -23,7 +23,8 @@ class Options:
             `aggressive`: also keeps fp32 across half-precision ops).
         strict: raise instead of running an op or a graph as eager does when a step of ours fails.
         check: run the IR verifier between passes (also `FUSEWISE_CHECK=1`).
-        fuel: the greatest number of fusions taken, to bisect a wrong result (also `FUSEWISE_FUEL`); None: no limit.
+        fuel: the greatest number of fusions taken, to bisect a wrong result (also `FUSEWISE_FUEL`);
+            None: no limit.
     """
 
     policy: Policy = "balanced"
@@ -49,7 +50,7 @@ CACHE_DIR = EnvVar("FUSEWISE_CACHE_DIR", "", "folder of compiled kernels; defaul
 CHECK = EnvVar("FUSEWISE_CHECK", "0", "1: verify the IR between passes")
 FUEL = EnvVar("FUSEWISE_FUEL", "", "greatest number of fusions taken in one graph; empty: no limit")
 STRICT = EnvVar("FUSEWISE_STRICT", "0", "1: raise where a failure would otherwise fall back to eager")
-LOGS = EnvVar("FUSEWISE_LOGS", "", "logs to print, comma separated: capture, plan, codegen, runtime; + for more, - for less")
+LOGS = EnvVar("FUSEWISE_LOGS", "", "logs to print, comma separated: capture, plan, codegen, runtime; +x: more, -x: less")
 CXX = EnvVar("CXX", "g++", "C++ compiler of CPU kernels")
 DEVICE_DIR = EnvVar("FUSEWISE_DEVICE_DIR", "", "folder with further device TOML files of this user")
 
