@@ -50,7 +50,9 @@ CACHE_DIR = EnvVar("FUSEWISE_CACHE_DIR", "", "folder of compiled kernels; defaul
 CHECK = EnvVar("FUSEWISE_CHECK", "0", "1: verify the IR between passes")
 FUEL = EnvVar("FUSEWISE_FUEL", "", "greatest number of fusions taken in one graph; empty: no limit")
 STRICT = EnvVar("FUSEWISE_STRICT", "0", "1: raise where a failure would otherwise fall back to eager")
-LOGS = EnvVar("FUSEWISE_LOGS", "", "logs to print, comma separated: capture, plan, codegen, runtime; +x: more, -x: less")
+LOGS = EnvVar(
+    "FUSEWISE_LOGS", "", "logs to print, comma separated: capture, plan, codegen, runtime; +x: more, -x: less"
+)
 CXX = EnvVar("CXX", "g++", "C++ compiler of CPU kernels")
 DEVICE_DIR = EnvVar("FUSEWISE_DEVICE_DIR", "", "folder with further device TOML files of this user")
 
