@@ -1,0 +1,65 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each sets up what it needs, in .venv.
+#
+#   make demo PYTHON=python3.12    set up with another Python
+#   make test PY=python            use the Python environment that you are in, set up nothing
+
+PYTHON = python3
+VENV = .venv
+PY = $(VENV)/bin/python
+READY := $(if $(filter command,$(firstword $(origin PY))),,$(VENV)/.ready)
+export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test fmt gpu-test golden clean
+
+help:
+	@echo "make demo      capture, fuse, verify, time and explain a transformer block on this machine"
+	@echo "make test      linters, types, import contract and every test that needs no GPU"
+	@echo "make gpu-test  the tests that need a CUDA device"
+	@echo "make golden    write the golden files again; then read the diff"
+	@echo "make fmt       format, and fix what the linter can fix"
+	@echo "make venv      only set up $(VENV)"
+	@echo "make clean     remove $(VENV) and the tools' caches"
+
+venv: $(READY)
+
+# Made again when the dependencies or their pinned versions change.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "Fusewise needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)."; \
+	    echo "Name another: make $(or $(MAKECMDGOALS),venv) PYTHON=python3.12"; exit 1; } >&2
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "'$(PYTHON)' cannot make virtual environments: its modules venv and ensurepip are missing."; \
+	    echo "On Debian and Ubuntu: apt install python3-venv"; exit 1; } >&2
+	@command -v $(firstword $(CXX)) >/dev/null || { \
+	    echo "Fusewise builds CPU kernels with a C++ compiler, but '$(CXX)' is not there."; \
+	    echo "On Debian and Ubuntu: apt install g++. Or name another: CXX=clang++ make $(MAKECMDGOALS)"; exit 1; } >&2
+	@echo "Setting up $(VENV): PyTorch is a large download, so the first time takes some minutes."
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,plot,triton]'
+	@touch $@
+
+demo: $(READY)
+	@$(PY) -m fusewise demo
+
+# pytest comes last, so that its closing line is the last of the run.
+test: $(READY)
+	$(PY) -m ruff check --quiet .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+	$(PY) -m pytest -q -m "not gpu"
+
+gpu-test: $(READY)
+	$(PY) -m pytest -q -m gpu
+
+golden: $(READY)
+	$(PY) -m pytest -q tests/golden --update-golden
+
+fmt: $(READY)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

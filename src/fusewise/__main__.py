@@ -1,0 +1,5 @@
+"""`python -m fusewise`: the same as the command `fusewise`."""
+
+from fusewise.cli import main
+
+main()
