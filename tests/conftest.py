@@ -1,4 +1,4 @@
-"""What every test shares: caches of its own, checks switched on, golden files, GPU tests skipped without one."""
+"""What tests share: caches of their own, checks switched on, golden files, GPU tests skipped without one."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _cuda_available() -> bool:
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden(name, text)` compares with tests/golden/data/<name>; under --update-golden it writes that file."""
+    """`golden(name, text)` compares with tests/golden/data/<name>; --update-golden writes that file."""
     update = request.config.getoption("--update-golden")
 
     def check(name: str, text: str) -> None:
