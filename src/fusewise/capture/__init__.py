@@ -1,0 +1,1 @@
+"""PyTorch in: Dynamo and AOTAutograd graphs become our graph."""

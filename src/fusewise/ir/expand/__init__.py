@@ -1,0 +1,5 @@
+"""ATen ops written in primitive ops. Importing this package fills `TABLE`."""
+
+from fusewise.ir.expand.table import TABLE, Context, Row, TensorSpec, expands
+
+__all__ = ["TABLE", "Context", "Row", "TensorSpec", "expands"]

@@ -1,0 +1,1 @@
+"""Region + schedule -> kernel IR: loops, loads, reductions, stores, masks, order of execution."""

@@ -1,0 +1,277 @@
+"""Kernel IR: one region under one schedule, ready to print as Triton or C++.
+
+A kernel iterates over its axes. Parallel axes are independent of each other; reduce axes are summed (or otherwise
+reduced) over. Instructions are in SSA form: the id of a value is its position in `Kernel.body`. A value varies along
+the axes in `Kernel.varies[id]`: one that varies along a reduce axis is an element value, any other is a row value.
+
+Order of execution, for each point of the parallel axes:
+    `before`, then for each pass: a loop over the reduce axes that runs `elem` and feeds `reduces`; then `after`.
+An element instruction may be in several passes: it is computed again there, unless `carried` holds its id: then it
+keeps its value on chip from the first pass on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from fusewise.ir.affine import Index
+from fusewise.ir.dtypes import DType
+from fusewise.ir.graph import Origin
+from fusewise.ir.sizes import Size, prod
+
+Role = Literal["in", "out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One loop: its name in index expressions, its size, and whether it is reduced over."""
+
+    name: str
+    size: Size
+    reduce: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor that the kernel reads or writes; indexes into it count elements.
+
+    Attributes:
+        name: name of the kernel's parameter.
+        dtype: type of a stored element.
+        role: `in` or `out`. An `out` buffer may not overlap an `in` buffer.
+        node: the graph node whose value it holds.
+    """
+
+    name: str
+    dtype: DType
+    role: Role
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A number. Floats may be infinite, NaN or -0.0."""
+
+    value: bool | int | float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class SizeOf:
+    """A size (polynomial over the kernel's size parameters) as a value."""
+
+    expr: Size
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexOf:
+    """An index expression as a value (i64 or i32)."""
+
+    index: Index
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`buffer[index]` where `mask` holds (None: everywhere), else `other`. Nothing is read where the mask is false."""
+
+    buffer: int
+    index: Index
+    dtype: DType
+    mask: int | None = None
+    other: bool | int | float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """A pointwise op of `ir.ops` on values; `dtype` is the result's."""
+
+    op: str
+    args: tuple[int, ...]
+    dtype: DType
+    origin: Origin = Origin()
+
+
+@dataclass(frozen=True, slots=True)
+class Random:
+    """Random bits of element number `element` under (seed, slot); see `ir.philox`.
+
+    `keep` gives bool, True with `keep_prob`; `uniform` gives f32 in [0, 1).
+    """
+
+    kind: Literal["keep", "uniform"]
+    seed: int
+    element: Index
+    slot: int
+    keep_prob: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Reduces element value `arg` over every reduce axis, to a row value.
+
+    `op` is sum, prod, max, min, any, all, argmax or argmin. sum and prod accumulate in `dtype` (wrapping for integers);
+    max and min give NaN where a NaN is met; argmax and argmin give the smallest `position` (an i64 index over the
+    reduce axes) among the equals, and the first NaN's where there is one.
+    """
+
+    op: str
+    arg: int
+    dtype: DType
+    position: Index | None = None
+    origin: Origin = Origin()
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Writes `value` (of the buffer's dtype) to `buffer[index]`."""
+
+    buffer: int
+    index: Index
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The call fails as eager's would (IndexError with `message`) where the bool value `cond` is false.
+
+    `mask`: a bool value; where it is false nothing is checked.
+    """
+
+    cond: int
+    message: str
+    mask: int | None = None
+
+
+Instr: TypeAlias = Const | SizeOf | IndexOf | Load | Compute | Random | Reduce | Store | Check
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One loop over the reduce axes: what runs in it, which reductions it feeds, what follows it."""
+
+    elem: tuple[int, ...]
+    reduces: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TritonSchedule:
+    """How a kernel is tiled on a GPU.
+
+    The parallel axes are flattened, in order, into two tile dims: `y_axes` (may be empty) and `x_axes`; the reduce
+    axes into a third, r. A program computes `y_block` x `x_block` points (powers of two) of the parallel axes.
+
+    Attributes:
+        r_block: elements along r in one tile (a power of two); for a persistent row at least the whole row.
+        persistent: True where the whole row is held in one tile: every pass sees the same registers.
+        num_warps: warps a program, a power of two.
+        num_stages: pipeline depth of the loop over r (`tl.range`).
+        index_bits: 32, or 64 where an offset may pass 2^31 - 1.
+    """
+
+    y_axes: tuple[str, ...]
+    x_axes: tuple[str, ...]
+    y_block: int
+    x_block: int
+    r_block: int
+    persistent: bool
+    num_warps: int
+    num_stages: int = 1
+    index_bits: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CppSchedule:
+    """How a kernel is looped on a CPU.
+
+    The parallel axes other than the vector axis are one flattened parallel loop. The vector axis is run in vectors.
+
+    Attributes:
+        vector_axis: the axis run in vectors: a parallel one, a reduce one, or None (scalar code).
+        threads: False where the work is too small to share between cores.
+    """
+
+    vector_axis: str | None
+    threads: bool
+
+
+Schedule: TypeAlias = TritonSchedule | CppSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One generated kernel.
+
+    Its parameters are `buffers` in order (pointers), then `sizes` in order (64-bit integers).
+
+    Attributes:
+        name: a C identifier.
+        axes: parallel axes, outermost first, then reduce axes, outermost first.
+        buffers, sizes: parameters; `sizes` are names of size symbols.
+        body: the instructions.
+        varies: for each instruction the axes along which its value varies.
+        before, passes: order of execution (see above).
+        carried: element values kept on chip between passes.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[str, ...]
+    body: tuple[Instr, ...]
+    varies: tuple[frozenset[str], ...]
+    before: tuple[int, ...]
+    passes: tuple[Pass, ...]
+    carried: frozenset[int]
+    schedule: Schedule
+
+    @property
+    def parallel(self) -> tuple[Axis, ...]:
+        return tuple(a for a in self.axes if not a.reduce)
+
+    @property
+    def reduce(self) -> tuple[Axis, ...]:
+        return tuple(a for a in self.axes if a.reduce)
+
+    @property
+    def reduce_size(self) -> Size:
+        """Elements along the reduce axes together; 1 where there are none."""
+        return prod(a.size for a in self.reduce)
+
+    def axis_sizes(self) -> dict[str, Size]:
+        """Size of each axis by name."""
+        return {a.name: a.size for a in self.axes}
+
+    def is_element(self, value: int) -> bool:
+        """True where the value varies along a reduce axis."""
+        return any(a.name in self.varies[value] for a in self.reduce)
+
+
+def operands(instr: Instr) -> tuple[int, ...]:
+    """Ids of the values that an instruction reads, index expressions and masks included."""
+    match instr:
+        case Compute(args=args):
+            return args
+        case Reduce(arg=arg):
+            return (arg,)
+        case Random(seed=seed, element=element):
+            return (seed, *(a.node for a in element.loaded()))
+        case Load(index=index, mask=mask):
+            return (*(a.node for a in index.loaded()), *(() if mask is None else (mask,)))
+        case Store(index=index, value=value):
+            return (*(a.node for a in index.loaded()), value)
+        case IndexOf(index=index):
+            return tuple(a.node for a in index.loaded())
+        case Check(cond=cond, mask=mask):
+            return (cond,) if mask is None else (cond, mask)
+        case _:
+            return ()
+
+
+def result_dtype(instr: Instr) -> DType | None:
+    """Type of an instruction's value; None for a store or a check."""
+    return None if isinstance(instr, (Store, Check)) else instr.dtype

@@ -1,0 +1,1 @@
+"""What to fuse: candidates, legality, cost, partition, schedule."""

@@ -1,0 +1,1 @@
+"""Compile, cache, load, launch, fall back."""
