@@ -26,7 +26,7 @@ venv: $(READY)
 # Made again when the dependencies or their pinned versions change.
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	    echo "Fusewise needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)."; \
+	    echo "Fusewise needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo not there)."; \
 	    echo "Name another: make $(or $(MAKECMDGOALS),venv) PYTHON=python3.12"; exit 1; } >&2
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo "'$(PYTHON)' cannot make virtual environments: its modules venv and ensurepip are missing."; \
@@ -36,7 +36,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	    echo "On Debian and Ubuntu: apt install g++. Or name another: CXX=clang++ make $(MAKECMDGOALS)"; exit 1; } >&2
 	@echo "Setting up $(VENV): PyTorch is a large download, so the first time takes some minutes."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,plot,triton]'
+	@$(PY) -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable '.[dev,plot,triton]'
 	@touch $@
 
 demo: $(READY)
