@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Builder, Scalar, Value
@@ -71,6 +71,7 @@ class Context:
 
 
 Expansion: TypeAlias = Callable[..., Result]
+AnyExpansion = TypeVar("AnyExpansion", bound=Expansion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,10 @@ class Row:
 TABLE: dict[str, Row] = {}
 
 
-def expands(*names: str, exactness: Exactness = "inexact") -> Callable[[Expansion], Expansion]:
+def expands(*names: str, exactness: Exactness = "inexact") -> Callable[[AnyExpansion], AnyExpansion]:
     """Registers an expansion for ATen overloads, named as in `aten.gelu.default`."""
 
-    def register(function: Expansion) -> Expansion:
+    def register(function: AnyExpansion) -> AnyExpansion:
         for name in names:
             if name in TABLE:
                 raise ValueError(f"{name} is in the table already")
