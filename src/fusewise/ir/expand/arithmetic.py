@@ -1,7 +1,7 @@
 """Arithmetic of two and three operands.
 
 Python numbers beside 16-bit tensors: a TensorIterator rounds them to the tensor's type, except in the kernels that keep
-them in f32 (mul, div, addcmul, addcdiv, lerp). Seen by experiment on a CPU; the CUDA kernels are named where they differ.
+them in f32 (mul, div, addcmul, addcdiv, lerp). Seen by experiment on a CPU; CUDA kernels are named where they differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reductions. Floats of 16 bits are reduced in f32 and rounded once; sums of integers and bools are i64, as in eager."""
+"""Reductions. 16-bit floats are reduced in f32 and rounded once; sums of integers and bools are i64, as in eager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Dims = int | Sequence[int] | None
 
 
 def wide(c: Context, x: Value, dtype: DType | None = None) -> Value:
-    """A tensor in the type that a sum accumulates in: first the result's (or the given) dtype, then its compute type."""
+    """A tensor in the type that a sum accumulates in: first the result's (or given) dtype, then its compute type."""
     goal = dtype or c.out.dtype
     return x.cast(goal).cast(compute_dtype(goal))
 

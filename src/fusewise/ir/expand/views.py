@@ -1,4 +1,4 @@
-"""Views as index maps: no data moves. Shapes are those that PyTorch reports, so symbolic sizes come out as it has them."""
+"""Views as index maps: no data moves. Shapes are those that PyTorch reports, symbolic sizes included."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fusewise.ir.sizes import Size, norm, prod, same, same_all
 @expands(
     "aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten._reshape_alias.default",
     "aten.view_as.default", "aten.reshape_as.default", "aten.unflatten.int", "aten.flatten.using_ints",
-    "aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims", "aten.unsqueeze.default", "aten._reshape_copy.default",
-    exactness="exact",
+    "aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims", "aten.unsqueeze.default",
+    "aten._reshape_copy.default", exactness="exact",
 )  # fmt: skip
 def _reshape(c: Context, x: Value, *_args: object) -> Value:
     return c.b.reshape(x, c.out.shape)
