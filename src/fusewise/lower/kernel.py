@@ -19,6 +19,9 @@ from fusewise.ir.affine import Index
 from fusewise.ir.dtypes import DType
 from fusewise.ir.graph import Origin
 from fusewise.ir.sizes import Size, prod
+from fusewise.plan.schedule import CppSchedule as CppSchedule
+from fusewise.plan.schedule import Schedule as Schedule
+from fusewise.plan.schedule import TritonSchedule as TritonSchedule
 
 Role = Literal["in", "out"]
 
@@ -156,50 +159,6 @@ class Pass:
     elem: tuple[int, ...]
     reduces: tuple[int, ...]
     after: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TritonSchedule:
-    """How a kernel is tiled on a GPU.
-
-    The parallel axes are flattened, in order, into two tile dims: `y_axes` (may be empty) and `x_axes`; the reduce
-    axes into a third, r. A program computes `y_block` x `x_block` points (powers of two) of the parallel axes.
-
-    Attributes:
-        r_block: elements along r in one tile (a power of two); for a persistent row at least the whole row.
-        persistent: True where the whole row is held in one tile: every pass sees the same registers.
-        num_warps: warps a program, a power of two.
-        num_stages: pipeline depth of the loop over r (`tl.range`).
-        index_bits: 32, or 64 where an offset may pass 2^31 - 1.
-    """
-
-    y_axes: tuple[str, ...]
-    x_axes: tuple[str, ...]
-    y_block: int
-    x_block: int
-    r_block: int
-    persistent: bool
-    num_warps: int
-    num_stages: int = 1
-    index_bits: int = 32
-
-
-@dataclass(frozen=True, slots=True)
-class CppSchedule:
-    """How a kernel is looped on a CPU.
-
-    The parallel axes other than the vector axis are one flattened parallel loop. The vector axis is run in vectors.
-
-    Attributes:
-        vector_axis: the axis run in vectors: a parallel one, a reduce one, or None (scalar code).
-        threads: False where the work is too small to share between cores.
-    """
-
-    vector_axis: str | None
-    threads: bool
-
-
-Schedule: TypeAlias = TritonSchedule | CppSchedule
 
 
 @dataclass(frozen=True, slots=True)

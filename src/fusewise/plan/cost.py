@@ -1,0 +1,54 @@
+"""What a kernel costs: the machine as the planner sees it, and the simple bytes-and-launches model.
+
+t = launch + max(bytes / copy rate, instructions / issue rate): the larger of memory and arithmetic, since the two overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusewise.ir.graph import Graph
+from fusewise.ir.sizes import hint
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The device that a plan is made for.
+
+    Attributes:
+        name: name of the device.
+        kind: `gpu` or `cpu`.
+        bytes_per_s: rate at which a copy kernel moves bytes, reads plus writes.
+        launch_us: fixed cost of one more kernel.
+        instructions_per_s: element instructions issued a second (lanes x units x clock).
+        units: streaming multiprocessors or cores.
+        cache_bytes: last-level cache.
+        source: where the rates come from (`datasheet`, `calibrated`, `modelled`).
+        compute_capability: of a GPU, for example 90; 0 for a CPU.
+    """
+
+    name: str
+    kind: str
+    bytes_per_s: float
+    launch_us: float
+    instructions_per_s: float
+    units: int
+    cache_bytes: int
+    source: str
+    compute_capability: int = 0
+
+
+def value_bytes(graph: Graph, node: int, hints: Mapping[str, int]) -> int:
+    """Bytes of one value as stored, by the hints."""
+    total = graph[node].dtype.bytes
+    for size in graph[node].shape:
+        total *= hint(size, hints)
+    return total
+
+
+def time_us(machine: Machine, dram_bytes: float, instructions: float, launches: int = 1) -> float:
+    """Predicted time of `launches` kernels that together move and compute this much (modelled)."""
+    memory = dram_bytes / machine.bytes_per_s * 1e6
+    issue = instructions / machine.instructions_per_s * 1e6
+    return launches * machine.launch_us + max(memory, issue)

@@ -1,0 +1,52 @@
+"""Why two regions were fused or not: one record for each candidate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+REASONS: dict[str, str] = {
+    "saves-bytes": "the value between them stays on chip",
+    "saves-reads": "both read the same data, and now read it once",
+    "recompute": "computing the value again costs less than storing and reading it",
+    "domain": "they iterate over different axes",
+    "index-map": "the consumer reads the value at other points than those where it is computed",
+    "broadcast": "the producer would be computed again along an axis that it does not have",
+    "reduce-axes": "they reduce over different axes",
+    "axes": "their axes have no common refinement",
+    "cycle": "a third kernel stands between them",
+    "wall": "one of them runs as PyTorch's own kernel",
+    "recompute-costs": "computing the value again costs more than storing and reading it",
+    "no-gain": "the predicted time does not fall",
+    "fuel": "the limit on the number of fusions is reached",
+    "output": "the value leaves the graph and is stored anyway",
+    "registers": "the fused kernel would need more registers than it saves time",
+}
+"""Every reason code and its meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One candidate fusion, taken or refused.
+
+    Attributes:
+        kind: `vertical` (producer into consumer), `siblings` (shared input) or `inline` (computed again in each reader).
+        producer, consumer: graph nodes that stand for the two sides.
+        taken: whether the fusion was made.
+        code: key of `REASONS`.
+        detail: the particulars.
+        bytes_saved: device-memory bytes that the fusion saves (or would save), by the hints.
+        gain_us: predicted time saved (modelled).
+    """
+
+    kind: str
+    producer: int
+    consumer: int
+    taken: bool
+    code: str
+    detail: str = ""
+    bytes_saved: int = 0
+    gain_us: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.code not in REASONS:
+            raise ValueError(f"unknown reason code {self.code!r}")

@@ -1,0 +1,350 @@
+"""Which nodes run together: a priority queue over the predicted gain of each merge, then values recomputed or stored."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fusewise.ir.graph import Graph
+from fusewise.ir.indexing import At, operand_at, resolve
+from fusewise.plan.cost import Machine, value_bytes
+from fusewise.plan.decisions import Decision
+from fusewise.plan.region import CannotMerge, Region, elements, merge, single
+
+FUSED_GROUPS = ("pointwise", "reduce", "random")
+INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
+_SIBLING_LIMIT = 8  # readers of one value that are tried pairwise
+_ROUNDS = 4  # merging and recomputing open ways for each other; both stop by themselves well before
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Regions by id, the values that they write to memory, and why.
+
+    Attributes:
+        regions: a region a kernel. A value that a region needs and that is neither native to it nor in memory is
+            computed again in it.
+        stored: values that are written to memory by the region that owns them.
+        decisions: every candidate, taken or refused.
+    """
+
+    regions: dict[int, Region]
+    stored: frozenset[int]
+    decisions: tuple[Decision, ...]
+
+
+@dataclass(slots=True)
+class _Unit:
+    """A region or a wall in the order of execution: bitsets over units of itself and of what runs after it."""
+
+    mask: int
+    reach: int
+
+
+class Partitioner:
+    """Merges the nodes of one graph into regions.
+
+    Args:
+        graph: what to partition.
+        needed: values that must be in memory: outputs, and operands of opaque ops (ids of non-view nodes).
+        machine: the device that the plan is for.
+        fuel: the greatest number of fusions (None: no limit).
+    """
+
+    def __init__(self, graph: Graph, needed: frozenset[int], machine: Machine, fuel: int | None = None) -> None:
+        self.graph = graph
+        self.needed = needed
+        self.machine = machine
+        self.fuel = fuel
+        self.hints = graph.hints()
+        self.decisions: list[Decision] = []
+        self.regions: dict[int, Region] = {}
+        self.owner: dict[int, int] = {}  # value -> region, or opaque node, that makes it
+        self.units: dict[int, _Unit] = {}
+        self.readers: dict[int, set[int]] = {}  # value -> regions and opaque nodes that read it
+        self.version: dict[int, int] = {}
+
+    def run(self) -> Partition:
+        """Merges until nothing gains."""
+        self._start()
+        for _ in range(_ROUNDS):
+            self._merge_all()
+            if not self._inline_all():
+                break
+        stored = {v for v in self.needed if v in self.owner and self.owner[v] in self.regions}
+        for region in self.regions.values():
+            stored |= {v for v in region.reads if self.owner.get(v) in self.regions}
+        return Partition(self.regions, frozenset(stored), tuple(self.decisions))
+
+    # ---- one region a node
+
+    def _start(self) -> None:
+        for node in self.graph:
+            group = node.info.group
+            if group == "opaque":
+                self.owner[node.id] = node.id if node.op == "opaque" else node.args[0]
+            elif group in FUSED_GROUPS or (group in INLINE_GROUPS and node.op != "input" and node.id in self.needed):
+                self.owner[node.id] = node.id
+                self.regions[node.id] = single(self.graph, node)
+        walls = [n.id for n in self.graph if n.op == "opaque"]
+        for bit, unit in enumerate(sorted([*self.regions, *walls])):
+            self.units[unit] = _Unit(1 << bit, 1 << bit)
+        for number, region in self.regions.items():
+            region.reads = self._free(region, region.reads)
+            self._note_reads(number, region.reads)
+        for wall in walls:
+            self._note_reads(wall, {self._root(a) for a in self.graph[wall].args})
+        for unit in sorted(self.units, reverse=True):
+            for after in self._next(unit):
+                self.units[unit].reach |= self.units[after].reach
+        self.version = dict.fromkeys(self.regions, 0)
+
+    def _root(self, node: int) -> int:
+        while self.graph[node].info.group == "view":
+            node = self.graph[node].args[0]
+        return node
+
+    def _is_free(self, value: int) -> bool:
+        return self.graph[value].op != "input" and value not in self.owner
+
+    def _free(self, region: Region, reads: dict[int, list[At]]) -> dict[int, list[At]]:
+        """`reads` with values that are made where they are needed replaced by what making them reads."""
+        return self._leaves(region, ((v, at) for v, places in reads.items() for at in places), self._is_free)
+
+    def _leaves(self, region: Region, items: Iterable[tuple[int, At]], opened: object) -> dict[int, list[At]]:
+        """What is read to compute `items` where the values for which `opened` holds are computed again."""
+        assert callable(opened)
+        reads: dict[int, list[At]] = {}
+        stack = list(items)
+        seen = set(stack)
+        while stack:
+            value, at = stack.pop()
+            if not opened(value):
+                reads.setdefault(value, []).append(at)
+                continue
+            node = self.graph[value]
+            for position, arg in enumerate(node.args):
+                where = operand_at(self.graph, node, position, at, region.axes)
+                item = resolve(self.graph, arg, where, region.axes)
+                if item not in seen:
+                    seen.add(item)
+                    stack.append(item)
+        return reads
+
+    def _note_reads(self, unit: int, reads: Iterable[int]) -> None:
+        for value in reads:
+            self.readers.setdefault(value, set()).add(unit)
+
+    def _next(self, unit: int) -> set[int]:
+        """Units that read what `unit` makes."""
+        if unit in self.regions:
+            made: Iterable[int] = self.regions[unit].nodes
+        else:
+            made = [unit, *(n.id for n in self.graph.nodes[unit + 1 :] if n.op == "result" and n.args[0] == unit)]
+        found: set[int] = set()
+        for value in made:
+            found |= self.readers.get(value, set())
+        found.discard(unit)
+        return found
+
+    # ---- merging
+
+    def _merge_all(self) -> None:
+        queue: list[tuple[float, int, int, int, int, str]] = []
+        seen: set[tuple[int, int, int, int]] = set()
+
+        def push(number: int) -> None:
+            for producer, consumer, kind in self._candidates(number):
+                versions = self.version[producer], self.version[consumer]
+                if (producer, consumer, *versions) not in seen:
+                    seen.add((producer, consumer, *versions))
+                    gain, _ = self._gain(producer, consumer)
+                    heapq.heappush(queue, (-gain, producer, consumer, *versions, kind))
+
+        for number in self.regions:
+            push(number)
+        while queue:
+            _, producer, consumer, *versions, kind = heapq.heappop(queue)
+            if [self.version.get(producer), self.version.get(consumer)] != versions:
+                continue
+            if self._try_merge(producer, consumer, kind):
+                push(consumer)
+
+    def _try_merge(self, producer: int, consumer: int, kind: str) -> bool:
+        gain, saved = self._gain(producer, consumer)
+
+        def note(code: str, detail: str = "", taken: bool = False) -> bool:
+            self.decisions.append(Decision(kind, producer, consumer, taken, code, detail, saved, gain))
+            return taken
+
+        if self.fuel is not None and sum(d.taken for d in self.decisions) >= self.fuel:
+            return note("fuel")
+        if self._makes_cycle(producer, consumer, kind):
+            return note("cycle")
+        try:
+            shared = () if kind == "vertical" else self._shared(producer, consumer)
+            merged = merge(self.graph, self.regions[producer], self.regions[consumer], shared)
+        except CannotMerge as problem:
+            return note(problem.code, problem.detail)
+        self._replace(producer, consumer, merged)
+        return note("saves-bytes" if kind == "vertical" else "saves-reads", taken=True)
+
+    def _candidates(self, number: int) -> list[tuple[int, int, str]]:
+        """Pairs of regions with `number` in them that might be one."""
+        region = self.regions[number]
+        vertical: dict[tuple[int, int], None] = {}
+        siblings: dict[tuple[int, int], None] = {}
+        for value in region.reads:
+            owner = self.owner.get(value)
+            if owner in self.regions and owner is not None and owner != number:
+                vertical[owner, number] = None
+            others = [u for u in self.readers.get(value, ()) if u in self.regions and u != number]
+            if self.graph[value].shape and len(others) < _SIBLING_LIMIT:
+                for other in others:
+                    siblings[min(other, number), max(other, number)] = None
+        for node in region.nodes:
+            for reader in self.readers.get(node, ()):
+                if reader in self.regions and reader != number:
+                    vertical[number, reader] = None
+        found = [(a, b, "vertical") for a, b in vertical]
+        found += [(a, b, "siblings") for a, b in siblings if (a, b) not in vertical and (b, a) not in vertical]
+        return found
+
+    def _shared(self, a: int, b: int) -> list[int]:
+        """Values that both read, largest first."""
+        common = [v for v in self.regions[a].reads if v in self.regions[b].reads and self.graph[v].shape]
+        return sorted(common, key=lambda v: -value_bytes(self.graph, v, self.hints))
+
+    def _gain(self, producer: int, consumer: int) -> tuple[float, int]:
+        """(predicted time saved in us, bytes saved) of merging two regions."""
+        left, right = self.regions[producer], self.regions[consumer]
+        saved = 0
+        for value in right.reads:
+            if value in left.at:
+                saved += self._bytes(value)
+                if value not in self.needed and self.readers[value] <= {consumer, producer}:
+                    saved += self._bytes(value)
+            elif value in left.reads:
+                saved += self._bytes(value)
+        return saved / self.machine.bytes_per_s * 1e6 + self.machine.launch_us, saved
+
+    def _bytes(self, value: int) -> int:
+        return value_bytes(self.graph, value, self.hints)
+
+    def _makes_cycle(self, producer: int, consumer: int, kind: str) -> bool:
+        """True where a third unit runs after the one and before the other."""
+        a, b = self.units[producer], self.units[consumer]
+        if kind == "siblings":
+            return bool(a.reach & b.mask or b.reach & a.mask)
+        return any(self.units[u].reach & b.mask for u in self._next(producer) if u != consumer)
+
+    def _replace(self, producer: int, consumer: int, merged: Region) -> None:
+        for number in (producer, consumer):
+            for value in self.regions[number].reads:
+                self.readers[value].discard(number)
+        for node in self.regions[producer].nodes:
+            self.owner[node] = consumer
+        del self.regions[producer], self.version[producer]
+        self.regions[consumer] = merged
+        self.version[consumer] += 1
+        self._note_reads(consumer, merged.reads)
+        gone, unit = self.units.pop(producer), self.units[consumer]
+        unit.mask |= gone.mask
+        unit.reach |= gone.reach
+        for other in self.units.values():
+            if other.reach & unit.mask:
+                other.reach |= unit.reach
+
+    # ---- recompute or store
+
+    def _inline_all(self) -> bool:
+        """Computes values again in their readers where that saves time; True where anything changed."""
+        changed = False
+        for value in sorted(self.readers, reverse=True):
+            owner = self.owner.get(value)
+            readers = self.readers[value]
+            if owner not in self.regions or owner is None or not readers or value in self.needed:
+                continue
+            if not all(r in self.regions for r in readers):
+                continue
+            changed |= self._try_inline(value, owner, sorted(readers))
+        return changed
+
+    def _try_inline(self, value: int, owner: int, readers: list[int]) -> bool:
+        region = self.regions[owner]
+        opened = self._closure(value, region)
+        if any(self.graph[n].info.group == "reduce" for n in opened):
+            return False
+        cost = sum(self.graph[n].info.cost for n in opened)
+        saved = self._bytes(value) * (1 + len(readers))
+        instructions = 0.0
+        changes: dict[int, dict[int, list[At]]] = {}
+        for reader in readers:
+            target = self.regions[reader]
+            new = self._leaves(target, ((value, at) for at in target.reads[value]), opened.__contains__)
+            changes[reader] = new = self._free(target, new)
+            points = elements(target, self.hints)
+            for leaf in new:
+                if leaf not in target.reads:
+                    saved -= min(self._bytes(leaf), points * self.graph[leaf].dtype.bytes)
+                if leaf in region.at and leaf not in self.needed and not self.readers.get(leaf):
+                    saved -= self._bytes(leaf)
+            instructions += cost * points * len(target.reads[value])
+        dissolved = not self._still_read(region, value)
+        if dissolved:
+            saved += sum(self._bytes(v) for v in region.reads)
+            instructions -= cost * elements(region, self.hints)
+        gain = saved / self.machine.bytes_per_s * 1e6 - instructions / self.machine.instructions_per_s * 1e6
+        gain += self.machine.launch_us if dissolved else 0.0
+
+        def note(code: str, taken: bool) -> bool:
+            self.decisions.append(Decision("inline", value, readers[0], taken, code, "", saved, gain))
+            return taken
+
+        if gain <= 0:
+            return note("recompute-costs", False)
+        if self.fuel is not None and sum(d.taken for d in self.decisions) >= self.fuel:
+            return note("fuel", False)
+        for reader, new in changes.items():
+            target = self.regions[reader]
+            del target.reads[value]
+            self.readers[value].discard(reader)
+            for leaf, places in new.items():
+                known = target.reads.setdefault(leaf, [])
+                known.extend(p for p in places if p not in known)
+            self._note_reads(reader, new)
+            self.version[reader] += 1
+        if dissolved:
+            self._dissolve(owner)
+        return note("recompute", True)
+
+    def _closure(self, value: int, region: Region) -> set[int]:
+        """Native nodes of the region that are computed again for `value`: back to row values and to what it reads."""
+        full = self._axes_of(region, value)
+        opened: set[int] = set()
+        stack = [value]
+        while stack:
+            node = stack.pop()
+            if node in opened or node not in region.at:
+                continue
+            if node != value and (node in self.needed or self._axes_of(region, node) < full):
+                continue
+            opened.add(node)
+            stack.extend(self._root(a) for a in self.graph[node].args)
+        return opened
+
+    def _axes_of(self, region: Region, node: int) -> frozenset[str]:
+        return frozenset().union(*(i.axes() for i in region.at[node])) if region.at[node] else frozenset()
+
+    def _still_read(self, region: Region, value: int) -> bool:
+        """True where the region makes anything that is needed beside `value`."""
+        return any(n in self.needed or (n != value and self.readers.get(n)) for n in region.nodes)
+
+    def _dissolve(self, number: int) -> None:
+        region = self.regions.pop(number)
+        del self.version[number], self.units[number]
+        for value in region.reads:
+            self.readers[value].discard(number)
+        for node in region.nodes:
+            del self.owner[node]

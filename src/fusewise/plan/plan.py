@@ -1,0 +1,217 @@
+"""The plan of one graph: which kernels and walls run, in which order, what each reads and writes."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusewise.ir.graph import Graph
+from fusewise.ir.sizes import Size
+from fusewise.plan.cost import Machine, time_us, value_bytes
+from fusewise.plan.decisions import Decision
+from fusewise.plan.partition import Partitioner
+from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, split_reductions
+from fusewise.plan.region import Region, elements
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """One generated kernel.
+
+    Attributes:
+        name: a C identifier, made of the ATen ops that it holds.
+        region: what it computes.
+        reads: values from memory that it reads.
+        writes: values that it writes to memory.
+        nodes: the graph nodes that it computes, ascending.
+        dram_bytes: least bytes that it moves, by the hints.
+        unfused_bytes: bytes that one eager kernel an ATen op would move for the same nodes.
+        predicted_us: modelled time.
+    """
+
+    name: str
+    region: Region
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    nodes: tuple[int, ...]
+    dram_bytes: int
+    unfused_bytes: int
+    predicted_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueStep:
+    """One PyTorch op run as it is: graph node, and the real tensor behind each operand."""
+
+    node: int
+    operands: tuple[Placement, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What runs.
+
+    Attributes:
+        graph: the graph as planned (after copies were inserted and reductions split).
+        machine: the device that it is planned for.
+        steps: in order of execution.
+        layouts: element strides of every value in memory.
+        outputs: where each output of the graph lies.
+        decisions: every candidate fusion, taken or refused.
+    """
+
+    graph: Graph
+    machine: Machine
+    steps: tuple[KernelStep | OpaqueStep, ...]
+    layouts: Mapping[int, tuple[Size, ...]]
+    outputs: tuple[Placement, ...]
+    decisions: tuple[Decision, ...]
+
+    @property
+    def kernels(self) -> tuple[KernelStep, ...]:
+        return tuple(s for s in self.steps if isinstance(s, KernelStep))
+
+    @property
+    def walls(self) -> tuple[OpaqueStep, ...]:
+        return tuple(s for s in self.steps if isinstance(s, OpaqueStep))
+
+    @property
+    def in_memory(self) -> frozenset[int]:
+        """Every value that is in memory at some time."""
+        return frozenset(self.layouts)
+
+
+def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, exact: bool = False) -> Plan:
+    """Plans a graph for a machine.
+
+    Args:
+        fuel: the greatest number of fusions.
+        exact: keep the order of every reduction (no split reductions).
+    """
+    if not exact:
+        graph = split_reductions(graph, machine)
+    graph = insert_copies(graph)
+    outputs = tuple(_placed(graph, o) for o in graph.outputs)
+    operands = {n.id: tuple(_placed(graph, a) for a in n.args) for n in graph if n.op == "opaque"}
+    needed = frozenset(p.base for p in outputs).union(*({p.base for p in ps} for ps in operands.values()))
+    partition = Partitioner(graph, needed, machine, fuel).run()
+    layouts = {n.id: layout_of(graph, n.id) for n in graph if n.op in ("input", "result") or n.id in partition.stored}
+    steps: list[KernelStep | OpaqueStep] = []
+    used: dict[str, int] = {}
+    results: dict[int, list[int]] = {}
+    for node in graph:
+        if node.op == "result":
+            results.setdefault(node.args[0], []).append(node.id)
+    for unit in _order(graph, partition.regions, operands):
+        if unit in partition.regions:
+            region = partition.regions[unit]
+            writes = tuple(sorted(v for v in region.nodes if v in partition.stored))
+            steps.append(_kernel_step(graph, region, writes, machine, used))
+        else:
+            steps.append(OpaqueStep(unit, operands[unit], tuple(results.get(unit, ()))))
+    return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions)
+
+
+def _placed(graph: Graph, value: int) -> Placement:
+    found = place(graph, value)
+    assert found is not None, "insert_copies leaves no value without a place"
+    return found
+
+
+def _order(graph: Graph, regions: Mapping[int, Region], operands: Mapping[int, tuple[Placement, ...]]) -> list[int]:
+    """Units in order of execution: as eager runs them as far as the fusions allow, which keeps its peak memory."""
+    owner = {n: number for number, region in regions.items() for n in region.nodes}
+    for node in graph:
+        if node.op in ("opaque", "result"):
+            owner[node.id] = node.id if node.op == "opaque" else node.args[0]
+    before: dict[int, set[int]] = {}
+    for number, region in regions.items():
+        before[number] = {owner[v] for v in region.reads if v in owner} - {number}
+    for wall, places in operands.items():
+        before[wall] = {owner[p.base] for p in places if p.base in owner}
+    after: dict[int, list[int]] = {u: [] for u in before}
+    for unit, needs in before.items():
+        for need in needs:
+            after[need].append(unit)
+    key = {u: max(regions[u].nodes) if u in regions else u for u in before}
+    waiting = {u: len(n) for u, n in before.items()}
+    ready = [(key[u], u) for u, n in waiting.items() if n == 0]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, unit = heapq.heappop(ready)
+        order.append(unit)
+        for follower in after[unit]:
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                heapq.heappush(ready, (key[follower], follower))
+    assert len(order) == len(before), "the regions form a cycle"
+    return order
+
+
+def _kernel_step(
+    graph: Graph, region: Region, writes: tuple[int, ...], machine: Machine, used: dict[str, int]
+) -> KernelStep:
+    hints = graph.hints()
+    points = elements(region, hints)
+    reads = tuple(sorted(region.reads))
+    moved = sum(value_bytes(graph, v, hints) for v in writes)
+    moved += sum(min(value_bytes(graph, v, hints), points * graph[v].dtype.bytes * len(region.reads[v])) for v in reads)
+    nodes = tuple(sorted(region.nodes))
+    instructions = points * sum(graph[n].info.cost for n in nodes)
+    return KernelStep(
+        name=_name(graph, nodes, used),
+        region=region,
+        reads=reads,
+        writes=writes,
+        nodes=nodes,
+        dram_bytes=moved,
+        unfused_bytes=_unfused_bytes(graph, nodes, hints),
+        predicted_us=time_us(machine, moved, instructions),
+    )
+
+
+def _unfused_bytes(graph: Graph, nodes: tuple[int, ...], hints: Mapping[str, int]) -> int:
+    """Bytes that eager moves: the nodes that share an origin are one kernel, which reads and writes what crosses it."""
+    groups: dict[object, set[int]] = {}
+    for n in nodes:
+        origin = graph[n].origin
+        groups.setdefault((origin.aten, origin.file, origin.line) if origin.aten else n, set()).add(n)
+    users = graph.users()
+
+    def root(n: int) -> int:
+        while graph[n].info.group == "view":
+            n = graph[n].args[0]
+        return n
+
+    def real_users(n: int) -> set[int]:
+        found: set[int] = set()
+        stack = list(users[n])
+        while stack:
+            user = stack.pop()
+            if graph[user].info.group == "view":
+                stack.extend(users[user])
+            else:
+                found.add(user)
+        return found
+
+    total = 0
+    for group in groups.values():
+        reads = {root(a) for n in group for a in graph[n].args} - group
+        total += sum(value_bytes(graph, r, hints) for r in reads if graph[r].op not in ("const", "size", "iota"))
+        total += sum(value_bytes(graph, n, hints) for n in group if n in graph.outputs or not real_users(n) <= group)
+    return total
+
+
+def _name(graph: Graph, nodes: tuple[int, ...], used: dict[str, int]) -> str:
+    """For example `fused_gelu_add_native_layer_norm_0`."""
+    words: dict[str, None] = {}
+    for n in nodes:
+        aten = graph[n].origin.aten or graph[n].op
+        words[re.sub(r"\W", "_", aten.removeprefix("aten.").split(".")[0])] = None
+    stem = "fused_" + "_".join(list(words)[:4]).strip("_")
+    used[stem] = used.get(stem, -1) + 1
+    return f"{stem}_{used[stem]}"

@@ -1,0 +1,181 @@
+"""Graph -> graph passes that a plan needs: copies where a real tensor cannot be a view, long reductions in two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from fusewise.ir.graph import Graph, Node
+from fusewise.ir.indexing import strided
+from fusewise.ir.sizes import Size, contiguous_strides, same
+from fusewise.plan.cost import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A real tensor as a view of a value in memory: element strides and offset over `base`."""
+
+    base: int
+    strides: tuple[Size, ...]
+    offset: Size
+
+
+def layout_of(graph: Graph, value: int) -> tuple[Size, ...]:
+    """Element strides of `value` where it is stored: eager's where they are fixed, else row-major."""
+    fixed = graph.strides.get(value)
+    return fixed if fixed is not None else contiguous_strides(graph[value].shape)
+
+
+def place(graph: Graph, value: int) -> Placement | None:
+    """Where the real tensor of `value` lies; None where it must be copied to have its strides."""
+    base = value
+    while graph[base].info.group == "view":
+        base = graph[base].args[0]
+    if graph[base].info.group in ("source", "load") and graph[base].op != "input" and base != value:
+        return None
+    if graph[base].op in ("const", "size", "iota"):
+        return None
+    found = strided(graph, value, {base: layout_of(graph, base)})
+    if found is None:
+        return None
+    _, strides, offset = found
+    wanted = graph.strides.get(value)
+    if wanted is not None:
+        pairs = zip(graph[value].shape, strides, wanted, strict=True)
+        if not all(same(n, 1) or same(a, b) for n, a, b in pairs):
+            return None
+        strides = wanted
+    return Placement(base, strides, offset)
+
+
+def insert_copies(graph: Graph) -> Graph:
+    """Outputs and operands of opaque ops that no view over memory can be, as `copy` nodes."""
+    real = set(graph.outputs).union(*(n.args for n in graph if n.op == "opaque"))
+    missing = {v for v in real if place(graph, v) is None}
+    if not missing:
+        return graph
+    made: dict[int, int] = {}
+    nodes: list[Node] = []
+    number: dict[int, int] = {}
+    strides: dict[int, tuple[Size, ...]] = {}
+    for node in graph:
+        source = made if node.op == "opaque" else {}
+        args = tuple(source.get(a, number[a]) for a in node.args)
+        new = replace(node, id=len(nodes), args=args)
+        nodes.append(new)
+        number[node.id] = new.id
+        if node.id in graph.strides:
+            strides[new.id] = graph.strides[node.id]
+        if node.id in missing:
+            copy = Node(len(nodes), "copy", (new.id,), node.shape, node.dtype, (), node.origin)
+            nodes.append(copy)
+            made[node.id] = copy.id
+            if node.id in graph.strides:
+                strides[copy.id] = graph.strides[node.id]
+    return Graph(
+        tuple(nodes),
+        tuple(number[i] for i in graph.inputs),
+        tuple(made.get(o, number[o]) for o in graph.outputs),
+        strides,
+        graph.symbols,
+        graph.device,
+    )
+
+
+def split_reductions(graph: Graph, machine: Machine) -> Graph:
+    """Long reductions with few results as two steps, so that every unit of the device has work.
+
+    sum over n becomes a sum over n / s for each of s parts, then a sum over s. Only where s divides the reduced sizes:
+    then the parts are a reshape and cost nothing.
+    """
+    hints = graph.hints()
+    wanted: dict[int, tuple[int, int]] = {}
+    for node in graph:
+        found = _parts(graph, node, machine, hints)
+        if found is not None:
+            wanted[node.id] = found
+    if not wanted:
+        return graph
+    return _rebuild(graph, {n: _splitter(graph, n, *dim_parts) for n, dim_parts in wanted.items()})
+
+
+_SPLIT_OPS = ("sum", "prod", "max", "min", "any", "all")
+_COLUMN_TILE = {"gpu": 64, "cpu": 64}  # results that one program makes where the reduced axis is not the inner one
+_PROGRAMS = {"gpu": 4, "cpu": 4}  # programs a unit that keep the device busy
+_LEAST_PART = {"gpu": 64, "cpu": 256}  # elements a part below which two steps cost more than they gain
+_LEAST_TOTAL = {"gpu": 1 << 16, "cpu": 1 << 18}
+
+
+def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int]) -> tuple[int, int] | None:
+    """(dim, number of parts) in which a reduction is split, or None."""
+    if node.op not in _SPLIT_OPS:
+        return None
+    source = graph[node.args[0]].shape
+    dims = node.attr("dims")
+    from fusewise.ir.sizes import hint
+
+    results = 1
+    for size in node.shape:
+        results *= max(1, hint(size, hints))
+    total = results
+    for d in dims:
+        total *= hint(source[d], hints)
+    if total < _LEAST_TOTAL[machine.kind]:
+        return None
+    column = len(source) - 1 not in dims
+    programs = -(-results // _COLUMN_TILE[machine.kind]) if column else results
+    wanted = machine.units * _PROGRAMS[machine.kind]
+    if programs * 2 > wanted:
+        return None
+    target = -(-wanted // programs)
+    best: tuple[int, int] | None = None
+    for d in dims:
+        size = source[d]
+        if not isinstance(size, int):
+            continue
+        limit = min(2 * target, max(1, total // results // _LEAST_PART[machine.kind]))
+        part = max((p for p in range(1, min(limit, size) + 1) if size % p == 0), default=1)
+        if part > 1 and (best is None or part > best[1]):
+            best = (d, part)
+    return best
+
+
+def _splitter(graph: Graph, number: int, dim: int, parts: int) -> Callable[[list[Node], Node], int]:
+    def emit(nodes: list[Node], node: Node) -> int:
+        source = nodes[node.args[0]]
+        dims = node.attr("dims")
+        size = source.shape[dim]
+        assert isinstance(size, int)
+        shape = (*source.shape[:dim], parts, size // parts, *source.shape[dim + 1 :])
+        parted = Node(len(nodes), "reshape", (source.id,), shape, source.dtype, (), node.origin)
+        nodes.append(parted)
+        inner = tuple(sorted({d if d < dim else d + 1 for d in dims}))
+        kept = tuple(s for i, s in enumerate(shape) if i not in inner)
+        partial = Node(len(nodes), node.op, (parted.id,), kept, node.dtype, (("dims", inner),), node.origin)
+        nodes.append(partial)
+        spot = sum(1 for i in range(dim) if i not in inner)
+        final = Node(len(nodes), node.op, (partial.id,), node.shape, node.dtype, (("dims", (spot,)),), node.origin)
+        nodes.append(final)
+        return final.id
+
+    return emit
+
+
+def _rebuild(graph: Graph, emitters: Mapping[int, Callable[[list[Node], Node], int]]) -> Graph:
+    nodes: list[Node] = []
+    number: dict[int, int] = {}
+    for node in graph:
+        moved = replace(node, args=tuple(number[a] for a in node.args))
+        if node.id in emitters:
+            number[node.id] = emitters[node.id](nodes, moved)
+        else:
+            nodes.append(replace(moved, id=len(nodes)))
+            number[node.id] = len(nodes) - 1
+    return Graph(
+        tuple(nodes),
+        tuple(number[i] for i in graph.inputs),
+        tuple(number[o] for o in graph.outputs),
+        {number[i]: s for i, s in graph.strides.items()},
+        graph.symbols,
+        graph.device,
+    )

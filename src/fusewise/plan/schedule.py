@@ -1,0 +1,122 @@
+"""How a kernel is tiled, and what a schedule is chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class AxisShape:
+    """One axis of a kernel: its size by the hints, whether that is the size for good, and whether it is reduced over."""
+
+    name: str
+    size: int
+    static: bool
+    reduce: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KernelShape:
+    """What a schedule is chosen from.
+
+    Attributes:
+        axes: parallel axes, outermost first, then reduce axes, outermost first.
+        unit_bytes: for each axis the bytes that the kernel moves by accesses with step 1 along it.
+        access_bytes: bytes of an element of each load and store that varies along some axis.
+        reads, writes: bytes that the kernel reads and writes, by the hints.
+        passes: loops over the row.
+        live_elements: element values that are alive at once when the row is on chip.
+        instructions: arithmetic a point of the axes (from `ir.ops`).
+        max_offset: greatest element offset of an access.
+    """
+
+    axes: tuple[AxisShape, ...]
+    unit_bytes: Mapping[str, int]
+    access_bytes: tuple[int, ...]
+    reads: int
+    writes: int
+    passes: int
+    live_elements: int
+    instructions: float
+    max_offset: int
+
+    @property
+    def parallel(self) -> tuple[AxisShape, ...]:
+        return tuple(a for a in self.axes if not a.reduce)
+
+    @property
+    def reduce(self) -> tuple[AxisShape, ...]:
+        return tuple(a for a in self.axes if a.reduce)
+
+    @property
+    def parallel_size(self) -> int:
+        total = 1
+        for axis in self.parallel:
+            total *= axis.size
+        return total
+
+    @property
+    def reduce_size(self) -> int:
+        total = 1
+        for axis in self.reduce:
+            total *= axis.size
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class TritonSchedule:
+    """How a kernel is tiled on a GPU.
+
+    The parallel axes are flattened, in order, into two tile dims: `y_axes` (may be empty) and `x_axes`; the reduce
+    axes into a third, r. A program computes `y_block` x `x_block` points (powers of two) of the parallel axes.
+
+    Attributes:
+        r_block: elements along r in one tile (a power of two); for a persistent row at least the whole row.
+        persistent: True where the whole row is held in one tile: every pass sees the same registers.
+        num_warps: warps a program, a power of two.
+        num_stages: pipeline depth of the loop over r (`tl.range`).
+        index_bits: 32, or 64 where an offset may pass 2^31 - 1.
+    """
+
+    y_axes: tuple[str, ...]
+    x_axes: tuple[str, ...]
+    y_block: int
+    x_block: int
+    r_block: int
+    persistent: bool
+    num_warps: int
+    num_stages: int = 1
+    index_bits: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CppSchedule:
+    """How a kernel is looped on a CPU.
+
+    The parallel axes other than the vector axis are one flattened parallel loop. The vector axis is run in vectors.
+
+    Attributes:
+        vector_axis: the axis run in vectors: a parallel one, a reduce one, or None (scalar code).
+        threads: False where the work is too small to share between cores.
+    """
+
+    vector_axis: str | None
+    threads: bool
+
+
+Schedule: TypeAlias = TritonSchedule | CppSchedule
+
+
+_THREADS_FROM = 1 << 15  # points of the axes below which sharing between cores costs more than it saves
+
+
+def choose_cpp_schedule(shape: KernelShape) -> CppSchedule:
+    """Vectors along the axis on which most bytes are contiguous; the innermost parallel axis on a tie."""
+    threads = shape.parallel_size * shape.reduce_size >= _THREADS_FROM
+    best: str | None = None
+    for axis in (*shape.parallel, *shape.reduce):
+        if axis.size > 1 and (best is None or shape.unit_bytes.get(axis.name, 0) >= shape.unit_bytes.get(best, 0)):
+            best = axis.name
+    return CppSchedule(vector_axis=best, threads=threads)
