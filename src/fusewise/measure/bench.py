@@ -1,0 +1,345 @@
+"""The bench: times programs for every contender in one run, interleaved, and compares the outputs it timed."""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+import torch
+
+from fusewise.errors import EnvironmentFailure, FusewiseError, UnknownName
+from fusewise.measure import machine
+from fusewise.measure.check import Verification, verify_contender
+from fusewise.measure.contenders import (
+    Contender,
+    cold_caches,
+    contenders_named,
+    own_entry,
+    peers_of,
+    warm_up,
+)
+from fusewise.measure.floors import Ceilings, floor_of, is_impossible, measure_ceilings
+from fusewise.measure.program import DIRECTIONS, DTYPES, Case, Function, Program
+from fusewise.measure.results import BenchResult, BenchRow
+from fusewise.measure.stats import median, summarize
+from fusewise.measure.timers import Call, Timer, interleave, make_timer
+from fusewise.measure.traffic import (
+    KernelCounter,
+    device_kernels,
+    inductor_wrappers,
+    kernels_in_wrapper,
+    peak_bytes,
+)
+from fusewise.measure.workload import Workload, prepare
+
+# fp64 comparisons hold a program's tensors several times over, four times as wide.
+VERIFY_MEMORY_FACTOR = 8
+
+
+class Progress(Protocol):
+    """Told what the bench does; `share` of the whole run, 0 to 1, lies behind."""
+
+    def __call__(self, share: float, text: str) -> None:
+        """Show it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BenchCase:
+    """One row to be: a program, the name of its size, its dtype's name, and the case that these give."""
+
+    program: Program
+    size: str
+    dtype: str
+    case: Case
+
+    @property
+    def label(self) -> str:
+        """For progress and errors."""
+        return f"{self.program.name} {self.case.direction} {self.size} {self.dtype}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a run measures.
+
+    Attributes:
+        rounds: samples of each contender.
+        budget_s: time after which a case stops early, with at least seven samples; None: all rounds.
+        subject: the contender whose results are compared with eager's.
+        count_fusewise_kernels: counts the kernels that Fusewise launches in a call on a CPU; None: not counted.
+    """
+
+    rounds: int = 30
+    budget_s: float | None = None
+    subject: str = "fusewise"
+    count_fusewise_kernels: KernelCounter | None = None
+
+
+@dataclass(slots=True)
+class _Run:
+    """A contender as far as it came on one case."""
+
+    contender: Contender
+    entry: Function
+    call: Call
+    compile_s: float | None
+    wrappers: list[str]
+
+
+def bench_cases(
+    programs: Iterable[Program],
+    sizes: Sequence[str],
+    device: str,
+    dtypes: Sequence[str] | None = None,
+    directions: Sequence[str] | None = None,
+) -> list[BenchCase]:
+    """The cases of these programs: every size, dtype and direction that a program has of those asked for.
+
+    Args:
+        dtypes: None: each program's first.
+        directions: None: all of a program's.
+
+    Raises:
+        UnknownName: a size, dtype or direction that no program has.
+    """
+    programs = list(programs)
+    _check_names("dtype", dtypes or (), DTYPES)
+    _check_names("direction", directions or (), DIRECTIONS)
+    _check_names("size", sizes, {size for program in programs for size in program.sizes})
+    cases = []
+    for program in programs:
+        for size in (s for s in sizes if s in program.sizes):
+            for dtype in (d for d in dtypes or program.dtypes[:1] if d in program.dtypes):
+                for direction in program.directions:
+                    if directions is None or direction in directions:
+                        case = program.case(size, dtype, device, direction)
+                        cases.append(BenchCase(program, size, dtype, case))
+    return cases
+
+
+def _check_names(kind: str, names: Iterable[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise UnknownName(kind, name, known)
+
+
+def run(
+    programs: Iterable[Program],
+    sizes: Sequence[str] = ("small",),
+    baselines: Sequence[str] = ("eager", "inductor", "inductor-max"),
+    device: str = "cpu",
+    *,
+    dtypes: Sequence[str] | None = None,
+    directions: Sequence[str] | None = None,
+    settings: Settings = Settings(),
+    progress: Progress | None = None,
+) -> BenchResult:
+    """Time programs for these baselines, for Fusewise, and for their own peers where those are installed.
+
+    Raises:
+        UnknownName: a baseline, size, dtype or direction that does not exist.
+        EnvironmentFailure: no such device, or a case that does not fit in its memory.
+    """
+    cases = bench_cases(programs, sizes, device, dtypes, directions)
+    names = (*baselines, settings.subject)
+    contenders = contenders_named(names, settings.count_fusewise_kernels)
+    return run_cases(cases, contenders, device, settings, progress)
+
+
+def run_cases(
+    cases: Sequence[BenchCase],
+    contenders: Sequence[Contender],
+    device: str,
+    settings: Settings = Settings(),
+    progress: Progress | None = None,
+) -> BenchResult:
+    """Time these cases for these contenders; ceilings are measured first, on the same device.
+
+    A contender that fails to compile or to run is recorded in the row with the reason, and the others go on.
+    """
+    show: Progress = progress or (lambda share, text: None)
+    _check_device(device, cases)
+    show(0.0, "measuring the device")
+    with_flops = {c.dtype for c in cases if c.program.cost(c.case).flops}
+    ceilings = measure_ceilings(device, sorted(with_flops))
+    timer = make_timer(device)
+    for contender in contenders:
+        if contender.compiles:
+            show(0.0, f"starting {contender.name}")
+            _first_compile(contender, device)
+    stand = (machine.device_name(device), machine.versions(), machine.commit(), machine.now())
+    rows = []
+    for i, bench_case in enumerate(cases):
+
+        def show_case(share: float, text: str, i: int = i, label: str = bench_case.label) -> None:
+            show((i + share) / len(cases), f"{label}: {text}")
+
+        rows.append(_bench(bench_case, contenders, ceilings, timer, settings, stand, show_case))
+    show(1.0, "done")
+    host = {"device": stand[0], "host": machine.device_name("cpu"), "threads": str(torch.get_num_threads())}
+    return BenchResult(tuple(rows), asdict(ceilings), host)
+
+
+def _check_device(device: str, cases: Sequence[BenchCase]) -> None:
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise EnvironmentFailure(
+            "this machine has no CUDA device.", "Run with --device cpu, or on a machine that has one."
+        )
+    free = machine.free_cpu_bytes()
+    if torch.device(device).type != "cpu" or free is None:
+        return
+    for bench_case in cases:
+        needed = VERIFY_MEMORY_FACTOR * bench_case.program.cost(bench_case.case).least_bytes
+        if needed > free:
+            raise EnvironmentFailure(
+                f"{bench_case.label} needs about {needed / 1e9:.0f} GB of memory; {free / 1e9:.0f} GB are free.",
+                "Ask for --size small, or run it on a GPU.",
+            )
+
+
+def _first_compile(contender: Contender, device: str) -> None:
+    try:
+        warm_up(contender, device)
+    except Exception:  # it will fail in each row as well, and is recorded there
+        return
+
+
+def _bench(
+    bench_case: BenchCase,
+    contenders: Sequence[Contender],
+    ceilings: Ceilings,
+    timer: Timer,
+    settings: Settings,
+    stand: tuple[str, dict[str, str], str | None, str],
+    show: Progress,
+) -> BenchRow:
+    program, case = bench_case.program, bench_case.case
+    torch._dynamo.reset()
+    gc.collect()
+    workload = prepare(program, case)
+    everyone = (*contenders, *peers_of(program, case))
+    runs: dict[str, _Run] = {}
+    failures: dict[str, str] = {}
+    for i, contender in enumerate(everyone):
+        show(0.5 * i / len(everyone), f"compiling {contender.name}")
+        try:
+            runs[contender.name] = _start(contender, workload, timer)
+        except Exception as error:
+            failures[contender.name] = _reason(error)
+    samples = _time(runs, timer, settings, show)
+    show(0.9, "counting kernels and bytes")
+    kernels = {name: _count_kernels(started, case.device) for name, started in runs.items()}
+    peaks = {name: peak_bytes(started.call, case.device) for name, started in runs.items()}
+    show(0.95, "comparing")
+    verification = _verify(program, workload, runs, failures, settings.subject)
+
+    cost = program.cost(case)
+    floor = floor_of(cost, bench_case.dtype, ceilings)
+    times = {name: summarize(values) for name, values in samples.items()}
+    device, versions, commit, date = stand
+    return BenchRow(
+        name=program.name,
+        direction=case.direction,
+        size=bench_case.size,
+        shape=dict(case.size),
+        dtype=bench_case.dtype,
+        device=device,
+        floor_us=floor.time_us,
+        floor_bound=floor.bound,
+        floor_two_read_us=floor.two_read_us,
+        least_bytes=cost.least_bytes,
+        unfused_bytes=cost.unfused_bytes,
+        flops=cost.flops,
+        traffic_gain=cost.traffic_gain,
+        times_us=times,
+        share_of_floor={name: floor.time_us / t.median for name, t in times.items()},
+        achieved_gbps={name: cost.least_bytes / t.median / 1e3 for name, t in times.items()},
+        peak_bytes=peaks,
+        kernels=kernels,
+        compile_s={name: r.compile_s for name, r in runs.items() if r.compile_s is not None},
+        verified=verification.compared and verification.equal,
+        mismatched=verification.compared and not verification.equal,
+        verify_note=verification.note,
+        impossible=tuple(name for name, t in times.items() if is_impossible(t.median, floor)),
+        failures=failures,
+        versions=versions,
+        commit=commit,
+        date=date,
+    )
+
+
+def _start(contender: Contender, workload: Workload, timer: Timer) -> _Run:
+    """Compile a contender with cold caches and time its first call against two warm ones."""
+    work = workload.cloned() if workload.inplace else workload
+    if not contender.compiles:
+        entry = contender.compile(work.function)
+        call = work.step(entry)
+        call()
+        timer.wait()
+        return _Run(contender, entry, call, None, [])
+    with cold_caches(contender, workload.case.device), inductor_wrappers() as wrappers:
+        seconds = []
+        begin = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # compilers warn about the caches that are off on purpose
+            entry = contender.compile(own_entry(work.function))
+            call = work.step(entry)
+            for _ in range(3):
+                call()
+                timer.wait()
+                seconds.append(time.perf_counter() - begin)
+                begin = time.perf_counter()
+    compile_s = max(seconds[0] - median(seconds[1:]), 0.0)
+    return _Run(contender, entry, call, compile_s, wrappers if contender.inductor else [])
+
+
+def _time(runs: Mapping[str, _Run], timer: Timer, settings: Settings, show: Progress) -> dict[str, list[float]]:
+    total = max(len(runs) * settings.rounds, 1)
+    done = 0
+
+    def tick(name: str) -> None:
+        nonlocal done
+        done += 1
+        show(0.5 + 0.4 * done / total, f"timing {name}")
+
+    calls = {name: started.call for name, started in runs.items()}
+    return interleave(timer, calls, settings.rounds, budget_s=settings.budget_s, progress=tick)
+
+
+def _count_kernels(started: _Run, device: str) -> int | None:
+    if torch.device(device).type == "cuda":
+        return device_kernels(started.call)
+    if started.wrappers:
+        return sum(kernels_in_wrapper(source) for source in started.wrappers)
+    counter = started.contender.count_cpu_kernels
+    return None if counter is None else counter(started.call)
+
+
+def _verify(
+    program: Program,
+    workload: Workload,
+    runs: Mapping[str, _Run],
+    failures: Mapping[str, str],
+    subject: str,
+) -> Verification:
+    if subject not in runs:
+        return Verification(False, False, f"{subject} did not run: {failures.get(subject, 'not asked for')}")
+    started = runs[subject]
+    try:
+        return verify_contender(program, workload, started.contender, started.entry)
+    except (torch.OutOfMemoryError, MemoryError):
+        return Verification(False, False, "the fp64 reference does not fit in memory")
+
+
+def _reason(error: Exception) -> str:
+    """The first line of an error, with its kind."""
+    if isinstance(error, FusewiseError):
+        return error.problem
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else ''}"[:300]

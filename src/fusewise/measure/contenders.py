@@ -1,0 +1,160 @@
+"""The ways to run a program that the bench compares: eager, torch.compile in several modes, Fusewise, peers."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch._inductor import config as inductor_config
+from torch._inductor.utils import fresh_cache
+
+from fusewise import config
+from fusewise.errors import UnknownName
+from fusewise.measure.program import Case, Function, Program
+from fusewise.measure.traffic import KernelCounter, eager_kernels
+
+# Inductor's fusion switches, turned on for `inductor-all`; those that the installed torch lacks are left out.
+FUSION_SWITCHES: dict[str, Any] = {
+    "triton.mix_order_reduction": True,
+    "combo_kernels": True,
+    "benchmark_combo_kernel": True,
+    "benchmark_fusion": True,
+    "coordinate_descent_tuning": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One way to run a program.
+
+    Attributes:
+        name: its column in the results.
+        compile: function or module -> what is called instead; may raise anything, which is recorded.
+        compiles: False for one that has nothing to compile, and so no compile time.
+        inductor: True where the kernels of a CPU call are counted in Inductor's generated wrappers.
+        count_cpu_kernels: counts the kernels of a call on a CPU where `inductor` does not; None: not counted.
+    """
+
+    name: str
+    compile: Callable[[Function], Function]
+    compiles: bool = True
+    inductor: bool = False
+    count_cpu_kernels: KernelCounter | None = None
+
+
+def _as_it_is(function: Function) -> Function:
+    return function
+
+
+def _compile_inductor(function: Function) -> Function:
+    return torch.compile(function)
+
+
+def _compile_inductor_max(function: Function) -> Function:
+    return torch.compile(function, mode="max-autotune-no-cudagraphs")
+
+
+def _compile_inductor_all(function: Function) -> Function:
+    return torch.compile(function, options=available_switches())
+
+
+def _compile_fusewise(function: Function) -> Function:
+    return torch.compile(function, backend="fusewise")
+
+
+def available_switches() -> dict[str, Any]:
+    """The switches of `inductor-all` that this torch has."""
+    known = inductor_config.get_config_copy()
+    return {name: value for name, value in FUSION_SWITCHES.items() if name in known}
+
+
+CONTENDERS: dict[str, Contender] = {
+    contender.name: contender
+    for contender in (
+        Contender("eager", _as_it_is, compiles=False, count_cpu_kernels=eager_kernels),
+        Contender("inductor", _compile_inductor, inductor=True),
+        Contender("inductor-max", _compile_inductor_max, inductor=True),
+        Contender("inductor-all", _compile_inductor_all, inductor=True),
+        Contender("fusewise", _compile_fusewise),
+    )
+}
+
+
+def contenders_named(
+    names: Iterable[str], count_fusewise_kernels: KernelCounter | None = None
+) -> tuple[Contender, ...]:
+    """The contenders of these names, each once; raises `UnknownName` with the nearest ones.
+
+    Args:
+        count_fusewise_kernels: counts the kernels that Fusewise launches in a call on a CPU.
+    """
+    chosen = []
+    for name in dict.fromkeys(names):
+        if name not in CONTENDERS:
+            raise UnknownName("contender", name, CONTENDERS)
+        contender = CONTENDERS[name]
+        if name == "fusewise":
+            contender = replace(contender, count_cpu_kernels=count_fusewise_kernels)
+        chosen.append(contender)
+    return tuple(chosen)
+
+
+def peers_of(program: Program, case: Case) -> tuple[Contender, ...]:
+    """The program's named peers: other implementations, which take the place of the function."""
+
+    def contender(name: str, build: Callable[[Case], Function]) -> Contender:
+        return Contender(name, lambda _function: build(case), compiles=False)
+
+    return tuple(contender(name, build) for name, build in program.peers.items())
+
+
+def own_entry(function: Function) -> Function:
+    """A function that calls `function` and has a code object of its own.
+
+    Dynamo keeps what it compiled with the code object: contenders that shared one would look through each other's
+    entries at every call, and count towards one limit of recompilations.
+    """
+
+    def entry(*args: Any) -> Any:
+        return function(*args)
+
+    code = entry.__code__.replace()
+    return FunctionType(code, entry.__globals__, entry.__name__, entry.__defaults__, entry.__closure__)
+
+
+@contextmanager
+def cold_caches(contender: Contender, device: str) -> Iterator[None]:
+    """Empty kernel caches inside the block, so that a compile there is a cold one.
+
+    Inductor hashes its C++ headers once a process, and clearing its caches makes it do so again: a trivial compile
+    pays for that first.
+    """
+    before = config.CACHE_DIR.get()
+    with tempfile.TemporaryDirectory(prefix="fusewise-bench-", ignore_cleanup_errors=True) as folder:
+        os.environ[config.CACHE_DIR.name] = folder
+        try:
+            with fresh_cache():
+                if contender.inductor:
+                    warm_up(contender, device)
+                yield
+        finally:
+            if before:
+                os.environ[config.CACHE_DIR.name] = before
+            else:
+                del os.environ[config.CACHE_DIR.name]
+
+
+def warm_up(contender: Contender, device: str) -> None:
+    """Compile and run x + 1: what a process pays once (imports, worker processes, headers) is paid then."""
+
+    def add_one(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    with torch.no_grad():
+        contender.compile(own_entry(add_one))(torch.zeros(64, device=device))
