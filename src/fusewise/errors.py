@@ -70,5 +70,17 @@ class DeviceDataError(FusewiseError):
     """A device file with a missing or impossible figure."""
 
 
+class NotCalibrated(EnvironmentFailure):
+    """A figure of this machine that no document tells and nobody has measured yet."""
+
+
+class ProfilerActive(EnvironmentFailure):
+    """A profiler is attached: times taken now are not results."""
+
+
+class ResultsInvalid(FusewiseError):
+    """A results file that does not fit the bench's schema; the message names the row and the field."""
+
+
 class VerifyMismatch(FusewiseError):
     """A fused result that differs from eager's by more than the policy allows."""
