@@ -1,1 +1,1 @@
-"""PyTorch in: Dynamo and AOTAutograd graphs become our graph."""
+"""PyTorch in: FX graphs of ATen ops become our graph; random ops become explicit; source lines are kept."""

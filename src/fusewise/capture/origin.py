@@ -1,0 +1,41 @@
+"""The user's source line that an FX node came from."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch.fx import Node
+
+from fusewise.ir.graph import Origin
+
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
+_TORCH = str(Path(torch.__file__).parent)
+
+
+def target_name(node: Node) -> str:
+    """The call's name as in `aten.gelu.default`; a Python function's own name otherwise."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    return str(getattr(target, "__name__", target))
+
+
+def origin_of(node: Node) -> Origin:
+    """Op name and source line; a backward node gets the line of its forward op, which torch records on it."""
+    file, line, text = _locate(node.meta.get("stack_trace") or "")
+    return Origin(target_name(node), file, line, text)
+
+
+@lru_cache(maxsize=1024)
+def _locate(trace: str) -> tuple[str, int, str]:
+    """File, line and code of the innermost frame outside torch."""
+    lines = trace.splitlines()
+    for number in range(len(lines) - 1, -1, -1):
+        frame = _FRAME.match(lines[number])
+        if frame and not frame["file"].startswith(_TORCH):
+            code = lines[number + 1].strip() if number + 1 < len(lines) else ""
+            return frame["file"], int(frame["line"]), "" if _FRAME.match(code) else code
+    return "", 0, ""

@@ -1,0 +1,74 @@
+"""The FX graph run op by op: what a fallback runs, and what a result is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Interpreter, Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_map
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+# Ops whose result depends on the bits of their operand, not on its value.
+_BITWISE = (torch.ops.aten.view.dtype,)
+
+
+def boxed_eager(gm: GraphModule) -> Callable[[list[Any]], list[Any]]:
+    """The graph as AOTAutograd calls it: takes a list of arguments, clears it, returns a list."""
+
+    def run(arguments: list[Any]) -> list[Any]:
+        taken = tuple(arguments)
+        arguments.clear()
+        return list(gm.forward(*taken))
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def run_eagerly(gm: GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    """The results of the graph's own ops on these arguments."""
+    return list(gm.forward(*inputs))
+
+
+def run_in_float64(gm: GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    """The same graph with each floating tensor and each cast to a floating type in float64.
+
+    An op that has no float64 kernel runs in the type that the graph gives it, and its result is widened.
+    """
+    with torch.no_grad():
+        return list(_Float64(gm).run(*tree_map(_widen, list(inputs))))
+
+
+class _Float64(Interpreter):
+    def run_node(self, n: Node) -> Any:
+        if n.op == "get_attr":
+            return _widen(super().run_node(n))
+        if n.op != "call_function":
+            return super().run_node(n)
+        assert callable(n.target)
+        if n.target not in _BITWISE:
+            args, kwargs = self.fetch_args_kwargs_from_env(n)
+            try:
+                wide = n.target(*tree_map(_widen_dtype, args), **tree_map(_widen_dtype, kwargs))
+                return tree_map(_widen, wide)
+            except (RuntimeError, NotImplementedError):
+                pass  # no kernel for float64
+        args, kwargs = map_arg((n.args, n.kwargs), lambda a: _as_captured(self.env[a], a.meta.get("val")))
+        return tree_map(_widen, n.target(*args, **kwargs))
+
+
+def _widen(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) and value.dtype in _NARROW else value
+
+
+def _widen_dtype(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
+
+
+def _as_captured(value: Any, example: Any) -> Any:
+    """`value` in the dtype that the graph's own tensor has."""
+    if isinstance(value, torch.Tensor) and isinstance(example, torch.Tensor):
+        return value.to(example.dtype)
+    return value

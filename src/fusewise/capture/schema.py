@@ -1,0 +1,75 @@
+"""An FX call's arguments by its ATen schema."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from fusewise.errors import Unsupported
+
+_WRAPPED = re.compile(r"^(?:Optional|List)\[(.*)\]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a call.
+
+    Attributes:
+        name: its name in the schema.
+        type: `Tensor`, `number` (a Scalar), `int` (sizes too), `float`, `bool`, `str`, `ScalarType`, ...; lists
+            and optional ones by what they hold.
+        value: as the FX graph has it, or the schema's default.
+    """
+
+    name: str
+    type: str
+    value: Any
+
+
+def arguments_of(node: Node) -> tuple[list[Argument], list[Argument]]:
+    """Positional and keyword-only arguments in schema order, defaults filled in."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        raise Unsupported("not an ATen op")
+    positional: list[Argument] = []
+    keyword: list[Argument] = []
+    for number, schema in enumerate(target._schema.arguments):
+        if number < len(node.args):
+            value: Any = node.args[number]
+        elif schema.name in node.kwargs:
+            value = node.kwargs[schema.name]
+        elif schema.has_default_value():
+            value = schema.default_value
+        else:
+            raise Unsupported(f"argument {schema.name} is missing")
+        argument = Argument(schema.name, _element(schema.real_type), value)
+        (keyword if schema.kwarg_only else positional).append(argument)
+    return positional, keyword
+
+
+def is_size_like(kind: str) -> bool:
+    """True for the types that hold sizes and indexes."""
+    return kind in ("int", "SymInt")
+
+
+def viewed_operand(node: Node) -> Node | None:
+    """The operand whose memory the result shares by the schema, None for an op that makes a new tensor."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return None
+    for number, schema in enumerate(target._schema.arguments):
+        if schema.alias_info is not None and not schema.alias_info.is_write:
+            value = node.args[number] if number < len(node.args) else node.kwargs.get(schema.name)
+            return value if isinstance(value, Node) else None
+    return None
+
+
+def _element(kind: object) -> str:
+    text = str(kind)
+    while (found := _WRAPPED.match(text)) is not None:
+        text = found[1]
+    return text
