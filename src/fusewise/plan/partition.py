@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from fusewise.ir.graph import Graph
 from fusewise.ir.indexing import At, operand_at, resolve
-from fusewise.plan.cost import Machine, value_bytes
+from fusewise.ir.sizes import hint
+from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import Decision
 from fusewise.plan.region import CannotMerge, Region, elements, merge, single
 
@@ -277,26 +278,24 @@ class Partitioner:
         if any(self.graph[n].info.group == "reduce" for n in opened):
             return False
         cost = sum(self.graph[n].info.cost for n in opened)
+        dissolved = not self._still_read(region, value)
+        gain = self._time(region, region.reads) - (0.0 if dissolved else self._time(region, region.reads, {value}))
         saved = self._bytes(value) * (1 + len(readers))
-        instructions = 0.0
         changes: dict[int, dict[int, list[At]]] = {}
+        kept: set[int] = set()  # row values that the readers then need in memory
         for reader in readers:
             target = self.regions[reader]
+            points = elements(target, self.hints)
             new = self._leaves(target, ((value, at) for at in target.reads[value]), opened.__contains__)
             changes[reader] = new = self._free(target, new)
-            points = elements(target, self.hints)
-            for leaf in new:
-                if leaf not in target.reads:
-                    saved -= min(self._bytes(leaf), points * self.graph[leaf].dtype.bytes)
-                if leaf in region.at and leaf not in self.needed and not self.readers.get(leaf):
-                    saved -= self._bytes(leaf)
-            instructions += cost * points * len(target.reads[value])
-        dissolved = not self._still_read(region, value)
-        if dissolved:
-            saved += sum(self._bytes(v) for v in region.reads)
-            instructions -= cost * elements(region, self.hints)
-        gain = saved / self.machine.bytes_per_s * 1e6 - instructions / self.machine.instructions_per_s * 1e6
-        gain += self.machine.launch_us if dissolved else 0.0
+            reads = {v: places for v, places in target.reads.items() if v != value} | new
+            extra = cost * points * len(target.reads[value])
+            gain += self._time(target, target.reads) - self._time(target, reads, extra=extra)
+            saved -= sum(self._read_bytes(v, points) for v in new if v not in target.reads)
+            kept |= {v for v in new if v in region.at and v not in self.needed and not self.readers.get(v)}
+        stored_again = sum(map(self._bytes, kept))
+        saved -= stored_again
+        gain -= stored_again / self.machine.bytes_per_s * 1e6
 
         def note(code: str, taken: bool) -> bool:
             self.decisions.append(Decision("inline", value, readers[0], taken, code, "", saved, gain))
@@ -318,6 +317,23 @@ class Partitioner:
         if dissolved:
             self._dissolve(owner)
         return note("recompute", True)
+
+    def _time(self, region: Region, reads: Iterable[int], without: Iterable[int] = (), extra: float = 0.0) -> float:
+        """Predicted time of a region in us where it reads `reads`, does not write `without`, and computes `extra`."""
+        points = elements(region, self.hints)
+        moved = sum(self._read_bytes(v, points) for v in reads)
+        instructions = extra
+        for node, at in region.at.items():
+            if node not in without and (node in self.needed or self.readers.get(node)):
+                moved += self._bytes(node)
+            own = 1
+            for name in frozenset().union(*(i.axes() for i in region.operand.get(node, at))):
+                own *= max(1, hint(region.axes[name], self.hints))
+            instructions += own * self.graph[node].info.cost
+        return time_us(self.machine, moved, instructions)
+
+    def _read_bytes(self, value: int, points: int) -> int:
+        return min(self._bytes(value), points * self.graph[value].dtype.bytes)
 
     def _closure(self, value: int, region: Region) -> set[int]:
         """Native nodes of the region that are computed again for `value`: back to row values and to what it reads."""

@@ -1,0 +1,229 @@
+"""The one place that wires the stages together: FX graph -> graph -> plan -> kernels -> source -> callable."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fusewise import trace
+from fusewise.capture.captured import (
+    ArgInput,
+    Captured,
+    ConstantOutput,
+    InputOutput,
+    SizeOutput,
+    TensorInput,
+    TensorOutput,
+)
+from fusewise.capture.importer import import_graph
+from fusewise.config import Options
+from fusewise.device import calibrated, load_gpu, probe_cpu
+from fusewise.device.model import GpuModel
+from fusewise.errors import Unsupported
+from fusewise.ir.verifier import check
+from fusewise.lower.build import build_kernel
+from fusewise.lower.kernel import Kernel
+from fusewise.plan.cost import Machine
+from fusewise.plan.plan import KernelStep, Plan, make_plan
+from fusewise.plan.schedule import KernelShape, Schedule, choose_cpp_schedule
+from fusewise.runtime.program import Launch, Opaque, Output, Signature, build_program
+
+Call = Callable[[list[Any]], list[Any]]
+
+_CPU_COPY_BYTES_PER_S = 12e9  # a core's share of the copy rate where nobody has measured this machine's
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Everything that one compile made.
+
+    Attributes:
+        role: `forward`, `backward` or `inference`.
+        captured: what capture handed on.
+        plan: what runs.
+        kernels: by name.
+        source: the C++ unit or the Triton module; empty where there is no kernel.
+        program: the generated Python that runs the steps.
+        seconds: wall time of each stage.
+    """
+
+    role: str
+    captured: Captured
+    plan: Plan
+    kernels: Mapping[str, Kernel]
+    source: str
+    program: str
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+def machine_of(device: str) -> Machine:
+    """The planner's view of a device: `cpu`, `cuda` (the GPU that is present), or the name of a GPU (`h200`)."""
+    if device == "cpu":
+        cpu = calibrated(probe_cpu())
+        known = cpu.known_figures()
+        rate = known["copy_bytes_per_s"].value if "copy_bytes_per_s" in known else _CPU_COPY_BYTES_PER_S * cpu.cores
+        return Machine(
+            name=cpu.title,
+            kind="cpu",
+            bytes_per_s=rate,
+            launch_us=cpu.launch_us,
+            instructions_per_s=cpu.fp32_flops_per_s / 2,
+            units=cpu.cores,
+            cache_bytes=cpu.l3_bytes,
+            source="calibrated" if "copy_bytes_per_s" in known else "modelled",
+        )
+    model = calibrated(present_gpu(device) if device.startswith("cuda") else load_gpu(device))
+    known = model.known_figures()
+    measured = "copy_bytes_per_s" in known
+    return Machine(
+        name=model.name,
+        kind="gpu",
+        bytes_per_s=known["copy_bytes_per_s"].value if measured else model.dram_bytes_per_s,
+        launch_us=model.launch_us,
+        instructions_per_s=model.sm_count * 128 * model.clock_hz,
+        units=model.sm_count,
+        cache_bytes=model.l2_bytes,
+        source="calibrated" if measured else "datasheet",
+        compute_capability=_capability(model),
+    )
+
+
+def _capability(model: GpuModel) -> int:
+    digits = re.sub(r"\D", "", str(getattr(model.arch, "name", model.arch)))
+    return int(digits or 0)
+
+
+def present_gpu(device: str) -> GpuModel:
+    """The model of the CUDA device that is present."""
+    properties = torch.cuda.get_device_properties(torch.device(device))
+    short = re.sub(r"nvidia|geforce|tesla|[^a-z0-9]", "", properties.name.lower())
+    from fusewise.device import list_names
+
+    for name in sorted(list_names(), key=len, reverse=True):
+        if name in short:
+            return load_gpu(name)
+    raise Unsupported(
+        f"no device file describes {properties.name}",
+        "Write one and name its folder in FUSEWISE_DEVICE_DIR; `fusewise device show h200` prints an example.",
+    )
+
+
+def plan_captured(captured: Captured, options: Options, machine: Machine) -> tuple[Plan, dict[str, Kernel]]:
+    """Plan and kernels of a captured graph for a machine; nothing is compiled."""
+    if options.check:
+        check(captured.graph)
+    plan = make_plan(captured.graph, machine, options.fuel, exact=options.policy == "conservative")
+    if options.check:
+        check(plan.graph)
+    kernels = {
+        step.name: build_kernel(
+            plan.graph, step.region, step.writes, plan.in_memory, plan.layouts, step.name, _scheduler(machine)
+        )
+        for step in plan.kernels
+    }
+    return plan, kernels
+
+
+def _scheduler(machine: Machine) -> Callable[[KernelShape], Schedule]:
+    if machine.kind == "cpu":
+        return choose_cpp_schedule
+    from fusewise.plan.gpu_schedule import choose_gpu_schedule
+
+    return lambda shape: choose_gpu_schedule(shape, machine.units)[0]
+
+
+def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, role: str) -> Call:
+    """Compiles one FX graph; the result takes the arguments in a list, which it empties.
+
+    Raises:
+        FusewiseError: a stage failed; the caller then runs the graph as it is.
+    """
+    clock = _Clock()
+    captured = import_graph(gm, example_inputs, options.policy, strict=options.strict)
+    clock.lap("capture")
+    device = captured.graph.device
+    plan, kernels = plan_captured(captured, options, machine_of("cpu" if device == "cpu" else device))
+    clock.lap("plan")
+    source, launches, stream = _build(kernels, device, options)
+    clock.lap("build")
+    call, program = build_program(plan, kernels, launches, _opaques(captured, plan), _signature(captured, role), stream)
+    compiled = Compiled(role, captured, plan, kernels, source, program, clock.seconds)
+    trace.record(compiled)
+    return call
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now
+
+
+def _build(kernels: Mapping[str, Kernel], device: str, options: Options) -> tuple[str, dict[str, Launch], str]:
+    """(source, launch function of each kernel, text of the stream argument)."""
+    if not kernels:
+        return "", {}, ""
+    exact = options.policy == "conservative"
+    if device == "cpu":
+        from fusewise.codegen.cpp import unit
+        from fusewise.runtime.cpp import build
+
+        source = unit(list(kernels.values()))
+        library = build(source)
+        return source, {name: library.function(name) for name in kernels}, ""
+    from fusewise.codegen.triton import module
+    from fusewise.runtime.triton import build_launchers
+
+    source = module(list(kernels.values()), exact)
+    index = torch.device(device).index or 0
+    return source, build_launchers(source, list(kernels.values()), device), f"torch._C._cuda_getCurrentRawStream({index})"
+
+
+def _opaques(captured: Captured, plan: Plan) -> dict[int, Opaque]:
+    found: dict[int, Opaque] = {}
+    for step in plan.steps:
+        if not isinstance(step, KernelStep):
+            call = captured.opaques[plan.graph[step.node].attr("key")]
+            found[step.node] = Opaque(call.bind(), call.results)
+    return found
+
+
+def _signature(captured: Captured, role: str) -> Signature:
+    outputs: list[Output] = []
+    for kind in captured.outputs:
+        match kind:
+            case TensorOutput(index=index, scalar=scalar):
+                outputs.append(Output("scalar" if scalar else "tensor", index))
+            case SizeOutput(expr=expr):
+                outputs.append(Output("size", expr))
+            case ConstantOutput(value=value):
+                outputs.append(Output("object", value))
+            case InputOutput(position=position):
+                outputs.append(Output("input", position))
+    return Signature(
+        tensors=tuple(i for i, kind in enumerate(captured.inputs) if isinstance(kind, TensorInput)),
+        constants=captured.constants,
+        outputs=tuple(outputs),
+        arguments=len(captured.inputs),
+        uses_inputs=any(_reads_inputs(call.args) or _reads_inputs(call.kwargs) for call in captured.opaques),
+        check_strides=role == "backward",
+    )
+
+
+def _reads_inputs(value: Any) -> bool:
+    if isinstance(value, ArgInput):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(_reads_inputs, value.values()))
+    if isinstance(value, slice):
+        return any(map(_reads_inputs, (value.start, value.stop, value.step)))
+    return isinstance(value, (list, tuple)) and any(map(_reads_inputs, value))
