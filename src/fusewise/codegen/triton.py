@@ -1,0 +1,619 @@
+"""Kernel IR -> Triton: a module of Python source with one function a kernel.
+
+Parameters of a kernel are its buffers (pointers), then its sizes (64-bit integers). A tile has up to three dims: y, x
+and r. Each value is kept at the smallest tile shape that it varies over, so what does not vary along a row is loaded
+and computed once a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from fusewise.codegen import triton_ops as ops
+from fusewise.codegen.rounding import Rewrites, half_only, rewrites, users_of
+from fusewise.codegen.triton_index import (
+    INT32_MAX,
+    Dim,
+    Shape,
+    Tile,
+    atom_axes,
+    atom_sign,
+    make_tile,
+    size_text,
+    wide,
+)
+from fusewise.errors import IRError
+from fusewise.ir import affine
+from fusewise.ir.affine import Atom, Index, Loaded
+from fusewise.ir.dtypes import BOOL, F32, I32, I64, DType
+from fusewise.ir.philox import threshold
+from fusewise.ir.sizes import Size, norm
+from fusewise.lower.kernel import (
+    Check,
+    Compute,
+    Const,
+    IndexOf,
+    Instr,
+    Kernel,
+    Load,
+    Random,
+    Reduce,
+    SizeOf,
+    Store,
+    TritonSchedule,
+    operands,
+    result_dtype,
+)
+
+_HEADER = """\
+import triton
+import triton.language as tl
+
+from fusewise.runtime import triton_lib as lib
+"""
+
+# Types that each op keeps as they are; on any other op 16-bit floats are widened first.
+_MOVES = frozenset({"copy", "cast", "bitcast", "where"})
+
+
+def module(kernels: Sequence[Kernel], exact: bool) -> str:
+    """Source of a module that defines each kernel as a `@triton.jit` function of its name.
+
+    Args:
+        exact: True where results must have eager's bits; else functions may be cheaper where the error vanishes in the
+            rounding that follows, and stay within about 2 ulp where f32 is stored.
+    """
+    return "\n\n".join([_HEADER, *(_Printer(kernel, exact).text() for kernel in kernels)])
+
+
+def needs_debug(kernel: Kernel) -> bool:
+    """True where the kernel holds a `Check` and must be compiled with device assertions on."""
+    return any(isinstance(instr, Check) for instr in kernel.body)
+
+
+class _Printer:
+    """Prints one kernel; the state is what is named in the current scope."""
+
+    def __init__(self, kernel: Kernel, exact: bool) -> None:
+        assert isinstance(kernel.schedule, TritonSchedule)
+        self.kernel = kernel
+        self.schedule = kernel.schedule
+        self.tile: Tile = make_tile(kernel)
+        self.exact = exact
+        self.half: frozenset[int] = frozenset() if exact else half_only(kernel)
+        self.rewrites = Rewrites({}, frozenset()) if exact else rewrites(kernel, self.half)
+        self.lines: list[str] = []
+        self.indent = 1
+        self.names: dict[int, str] = {}
+        self.atoms: dict[tuple[Atom, bool], str] = {}
+        self.guards: list[Check] = []
+        self.roots = self._load_roots()
+        self.shapes: list[Shape] = []
+        for instr in kernel.body:
+            self.shapes.append(self._shape(instr))
+        self.reads = self._reads()
+        self.unread = self._unread()
+
+    # ---- the whole
+
+    def text(self) -> str:
+        kernel = self.kernel
+        parameters = ", ".join([*(b.name for b in kernel.buffers), *kernel.sizes])
+        self._prologue()
+        self._emit_all(kernel.before)
+        persistent = self.schedule.persistent or not kernel.reduce
+        if persistent and kernel.reduce:
+            self._range("0")
+        for number, step in enumerate(kernel.passes):
+            if persistent:
+                self._emit_all(step.elem)
+                for value in step.reduces:
+                    self._reduce_tile(value)
+            else:
+                last = number == len(kernel.passes) - 1
+                self._loop(step.elem, step.reduces, last)
+            self._emit_all(step.after)
+        if not self.lines:
+            self._line("pass")
+        return f"@triton.jit\ndef {kernel.name}({parameters}):\n" + "\n".join(self.lines) + "\n"
+
+    def _prologue(self) -> None:
+        for dim in self.tile.dims:
+            if dim.live:
+                self._line(f"{dim.name.upper()}BLOCK: tl.constexpr = {dim.block}")
+        if self.tile.bits == 32:
+            for name in self.kernel.sizes:
+                self._line(f"{name} = {name}.to(tl.int32)")
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self.tile.bits == 64 else "")
+        parallel = [d for d in self.tile.dims if d.name != "r"]
+        if len(parallel) == 2:
+            y, x = parallel
+            tiles = f"tl.cdiv({size_text(x.size)}, {x.block})"
+            if isinstance(x.size, int):
+                tiles = str(-(-x.size // x.block))
+            self._line(f"pid = {pid}")
+            self._position(y, f"(pid // {tiles})")
+            self._position(x, f"(pid % {tiles})")
+        else:
+            self._position(parallel[0], pid)
+
+    def _position(self, dim: Dim, pid: str) -> None:
+        name, block = dim.name, f"{dim.name.upper()}BLOCK"
+        if dim.live:
+            self._line(f"{name}0 = {pid} * {block}")
+            self._line(f"{name} = {name}0 + tl.arange(0, {block}){self.tile.spread(name)}")
+        else:
+            self._line(f"{name} = {pid}")
+        if dim.masked:
+            self._line(f"{name}_ok = {name} < {size_text(dim.size)}")
+
+    def _range(self, start: str) -> None:
+        """Names the flat index along r, for the tile that begins at `start`."""
+        dim = self.tile.dim("r")
+        lead = "" if start == "0" else f"{start} + "
+        text = f"{lead}tl.arange(0, RBLOCK){self.tile.spread('r')}"
+        if self._is_wide(dim) and start == "0":
+            text = f"({text}).to(tl.int64)"
+        self._line(f"r = {text}")
+        if dim.masked:
+            self._line(f"r_ok = r < {size_text(dim.size)}")
+
+    def _is_wide(self, dim: Dim) -> bool:
+        """True where the flat index along `dim` is 64 bits wide."""
+        if dim.name != "r":
+            return self.tile.bits == 64
+        if isinstance(dim.size, int):
+            return dim.size > INT32_MAX
+        return self.tile.bits == 64
+
+    def _loop(self, elem: Sequence[int], reduces: Sequence[int], last: bool) -> None:
+        for value in reduces:
+            self._start_accumulator(value)
+        dim = self.tile.dim("r")
+        stages = self.schedule.num_stages
+        pipelined = f", num_stages={stages}" if stages > 1 else ""
+        self._line(f"for r0 in tl.range(0, {size_text(dim.size)}, RBLOCK{pipelined}):")
+        with self._scope():
+            self._range("r0")
+            self._emit_all(elem, last)
+            for value in reduces:
+                self._accumulate(value)
+        for value in reduces:
+            self._finish_accumulator(value)
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        names, atoms = dict(self.names), dict(self.atoms)
+        guards = list(self.guards)
+        self.indent += 1
+        yield
+        self.indent -= 1
+        self.names, self.atoms, self.guards = names, atoms, guards
+
+    def _line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+    def _assign(self, value: int, text: str) -> None:
+        if text.isidentifier():  # a copy, or a cast to the same type
+            self.names[value] = text
+            return
+        name = f"v{value}"
+        self.names[value] = name
+        self._line(f"{name} = {text}")
+
+    # ---- shapes
+
+    def _shape(self, instr: Instr) -> Shape:
+        """Live dims that the instruction's value varies over."""
+        shape: Shape = frozenset()
+        for operand in operands(instr):
+            shape |= self.shapes[operand]
+        match instr:
+            case IndexOf(index=index) | Load(index=index) | Random(element=index):
+                shape |= self._index_shape(self.tile.flatten(index))
+                if isinstance(instr, Load):
+                    for guard in self._guards_of(instr):
+                        shape |= self.shapes[guard.cond]
+            case Reduce():
+                shape = self._reduced_shape(instr) - {"r"}
+            case _:
+                pass
+        return shape
+
+    def _reduced_shape(self, instr: Reduce) -> Shape:
+        """Shape of the reduced tile: r and another dim, or every dim (a result of one element must be a scalar)."""
+        shape = self.shapes[instr.arg] | {"r"}
+        return shape if len(shape) > 1 else frozenset(self.tile.order)
+
+    def _index_shape(self, flat: Index) -> Shape:
+        live = {d.flat: d.name for d in self.tile.dims if d.live}
+        return frozenset(live[a] for a in flat.axes() if a in live)
+
+    def _spread(self, text: str, shape: Shape, wanted: Shape) -> str:
+        """`text` broadcast to the dims `wanted`, where it lacks one."""
+        return text if wanted <= shape else f"tl.broadcast_to({text}, {self.tile.full_shape(wanted)})"
+
+    # ---- indexes
+
+    def _parts(self, flat: Index, narrow_ok: bool) -> list[tuple[Shape, str]]:
+        """The sum as one text for each tile shape, smallest shapes first; each text is a sum of products."""
+        groups: dict[Shape, Index] = {}
+        for atom, coef in flat.terms:
+            shape = self._atom_shape(atom)
+            groups[shape] = groups.get(shape, Index()) + Index(((atom, coef),))
+        groups[frozenset()] = groups.get(frozenset(), Index()) + flat.const
+        order = {name: place for place, name in enumerate(self.tile.order)}
+        parts: list[tuple[Shape, str]] = []
+        for shape in sorted(groups, key=lambda s: (len(s), [order[d] for d in s])):
+            index = groups[shape]
+            if index.terms or index.const != 0:
+                parts.append((shape, self._sum(index, wide(index, self.tile, narrow_ok))))
+        return parts
+
+    def _sum(self, index: Index, is_wide: bool) -> str:
+        terms = [self._product(atom, coef, is_wide) for atom, coef in index.terms]
+        if index.const != 0 or not terms:
+            terms.append(size_text(index.const))
+        return " + ".join(terms)
+
+    def _product(self, atom: Atom, coef: Size, is_wide: bool) -> str:
+        text = self._atom(atom, is_wide)
+        return text if coef == 1 else f"{text} * {size_text(coef)}"
+
+    def _atom_shape(self, atom: Atom) -> Shape:
+        shape = self._index_shape(Index(((atom, 1),))) if atom_axes(atom) else frozenset()
+        loaded = Index(((atom, 1),)).loaded()
+        for value in loaded:
+            shape |= self.shapes[value.node]
+        return shape
+
+    def _atom(self, atom: Atom, is_wide: bool) -> str:
+        """Text of one atom, of 64 bits where `is_wide`; quotients and remainders are named once."""
+        if isinstance(atom, Loaded):
+            dtype = result_dtype(self.kernel.body[atom.node])
+            assert dtype is not None
+            return ops.cast(self._operand(atom.node), dtype, I64 if is_wide else I32)
+        if isinstance(atom, str):
+            dim = self.tile.dim(atom.removeprefix("$"))
+            return f"{dim.name}.to(tl.int64)" if is_wide and not self._is_wide(dim) else dim.name
+        key = (atom, is_wide)
+        if key not in self.atoms:
+            arg_wide = is_wide or wide(atom.arg, self.tile, narrow_ok=True)
+            arg = self._sum(atom.arg, arg_wide)
+            arg = f"({arg})" if " " in arg else arg
+            name = f"i{len(self.lines)}"
+            text = f"{arg} {atom_sign(atom)} {size_text(atom.by)}"
+            self._line(f"{name} = {text}" if is_wide == arg_wide or is_wide else f"{name} = ({text}).to(tl.int32)")
+            self.atoms[key] = name
+        return self.atoms[key]
+
+    def _index_value(self, index: Index, dtype: DType) -> str:
+        flat = self.tile.flatten(index)
+        is_wide = wide(flat, self.tile, narrow_ok=dtype != I64)
+        text = self._tensor(flat, I64 if is_wide else I32)
+        return text if not flat.terms else f"({text}).to({ops.TYPES[dtype]})"
+
+    def _tensor(self, flat: Index, dtype: DType) -> str:
+        """An index as a tensor (not a Python number) of `dtype`, computed in it."""
+        if flat.terms:
+            return self._sum(flat, dtype == I64)
+        return self._size(flat.const, dtype)
+
+    def _size(self, size: Size, dtype: DType) -> str:
+        return ops.typed(size, dtype) if isinstance(size, int) else f"{size_text(size)}.to({ops.TYPES[dtype]})"
+
+    def _address(self, buffer: int, index: Index, shape: Shape) -> str:
+        parts = self._parts(self.tile.flatten(index), narrow_ok=True)
+        have: Shape = frozenset().union(*(s for s, _ in parts))
+        text = " + ".join([self.kernel.buffers[buffer].name, *(t if " + " not in t else f"({t})" for _, t in parts)])
+        return self._spread(text, have, shape)
+
+    # ---- instructions
+
+    def _emit_all(self, values: Sequence[int], last: bool = True) -> None:
+        for value in values:
+            if value not in self.names and value not in self.unread:
+                self._emit(value, last)
+
+    def _emit(self, value: int, last: bool) -> None:
+        instr = self.kernel.body[value]
+        match instr:
+            case Const():
+                pass  # written where it is used
+            case SizeOf(expr=expr, dtype=dtype):
+                self._assign(value, self._size(expr, dtype))
+            case IndexOf(index=index, dtype=dtype):
+                self._assign(value, self._index_value(index, dtype))
+            case Load():
+                self._load(value, instr, last)
+            case Compute():
+                self._compute(value, instr)
+            case Random():
+                self._random(value, instr)
+            case Store():
+                self._store(instr)
+            case Check():
+                self._check(instr)
+            case Reduce():
+                raise IRError(f"kernel {self.kernel.name}: reduction %{value} stands among the instructions of a pass")
+
+    def _operand(self, value: int, typed: bool = True) -> str:
+        instr = self.kernel.body[value]
+        if isinstance(instr, Const):
+            plain = None if typed else ops.literal(instr.value, instr.dtype)
+            return ops.typed(instr.value, instr.dtype) if plain is None else plain
+        return self.names[value]
+
+    def _compute(self, value: int, instr: Compute) -> None:
+        if value in self.rewrites.forms:
+            form, args = self.rewrites.forms[value]
+            self._assign(value, form.format(*map(self._operand, args)))
+            return
+        rounded = self._rounded(instr)
+        if rounded is not None:
+            self._assign(value, rounded)
+            return
+        constants = [isinstance(self.kernel.body[a], Const) for a in instr.args]
+        literals = ops.takes_literals(instr.op) and not all(constants)
+        texts: list[str] = []
+        types: list[DType] = []
+        for arg in instr.args:
+            dtype = result_dtype(self.kernel.body[arg])
+            assert dtype is not None
+            text = self._operand(arg, typed=not literals)
+            if dtype.is_half and instr.op not in _MOVES:
+                text, dtype = f"{text}.to(tl.float32)", F32
+            texts.append(text)
+            types.append(dtype)
+        precision: ops.Precision = "exact" if self.exact else "half" if value in self.half else "full"
+        if instr.op == "div" and precision != "exact" and types == [F32, F32] and self._is_row(instr.args):
+            text = f"lib.div_by_row({texts[0]}, {self._operand(instr.args[1])})"
+        else:
+            text = ops.compute(instr.op, tuple(texts), tuple(types), instr.dtype, precision)
+        if instr.dtype.is_half and instr.op not in _MOVES:
+            text = f"({text}).to({ops.TYPES[instr.dtype]})"
+        self._assign(value, text)
+
+    def _rounded(self, instr: Compute) -> str | None:
+        """The form of f32 -> 16 bits -> f32, which packs two conversions in one instruction; None for any other op."""
+        if not self._rounds(instr):
+            return None
+        source = self.kernel.body[instr.args[0]]
+        assert isinstance(source, Compute)
+        return f"lib.round_{source.dtype.name}({self._operand(source.args[0])})"
+
+    def _rounds(self, instr: Compute) -> bool:
+        source = self.kernel.body[instr.args[0]]
+        if not (instr.op == "cast" and instr.dtype == F32 and isinstance(source, Compute) and source.op == "cast"):
+            return False
+        return source.dtype.is_half and result_dtype(self.kernel.body[source.args[0]]) == F32
+
+    def _is_row(self, args: tuple[int, ...]) -> bool:
+        """True where the divisor is shared by many elements of the dividend."""
+        return self.shapes[args[1]] < self.shapes[args[0]]
+
+    def _mask(self, shape: Shape) -> list[str]:
+        return [f"{d.name}_ok" for d in self.tile.dims if d.masked and d.name in shape]
+
+    def _load(self, value: int, instr: Load, last: bool) -> None:
+        shape = self.shapes[value]
+        masks = self._mask(shape)
+        if instr.mask is not None:
+            masks.append(self._operand(instr.mask))
+        for guard in self._guards_of(instr):
+            if guard in self.guards:
+                masks.append(self._operand(guard.cond))
+        address = self._address(instr.buffer, instr.index, shape if masks else frozenset())
+        arguments = [address]
+        if masks:
+            arguments.append(" & ".join(masks))
+            if instr.mask is not None:
+                number = ops.literal(instr.other, instr.dtype)
+                arguments.append(f"other={number if number is not None else bool(instr.other)}")
+        policy = self._eviction(instr, shape, last)
+        if policy:
+            arguments.append(f'eviction_policy="{policy}"')
+        stored = self.kernel.buffers[instr.buffer].dtype
+        self._assign(value, ops.cast(f"tl.load({', '.join(arguments)})", stored, instr.dtype))
+
+    def _eviction(self, instr: Load, shape: Shape, last: bool) -> str:
+        """`evict_last` for what other programs or a later pass read again, `evict_first` for the last read of a row."""
+        if not self.kernel.reduce or not shape:
+            return ""
+        if not self._index_shape_parallel(instr.index):
+            return "evict_last"
+        if self.schedule.persistent:
+            return ""
+        return "evict_first" if last else "evict_last" if self.reads.get(instr, 0) > 1 else "evict_first"
+
+    def _index_shape_parallel(self, index: Index) -> bool:
+        """True where the address differs between programs."""
+        return any(d.name != "r" and d.flat in self.tile.flatten(index).axes() for d in self.tile.dims) or bool(
+            index.loaded()
+        )
+
+    def _reads(self) -> dict[Load, int]:
+        """Number of passes that read each load."""
+        count: dict[Load, int] = {}
+        for step in self.kernel.passes:
+            for value in step.elem:
+                instr = self.kernel.body[value]
+                if isinstance(instr, Load):
+                    count[instr] = count.get(instr, 0) + 1
+        return count
+
+    def _unread(self) -> frozenset[int]:
+        """Values that no printed line names: absorbed by joint forms, or rounded and widened again at once."""
+        unread = set(self.rewrites.absorbed)
+        for value, users in enumerate(users_of(self.kernel)):
+            readers = [self.kernel.body[u] for u in users]
+            if readers and all(isinstance(u, Compute) and self._rounds(u) for u in readers):
+                unread.add(value)
+        return frozenset(unread)
+
+    def _store(self, instr: Store) -> None:
+        flat = self.tile.flatten(instr.index)
+        shape = self._index_shape(flat)
+        for loaded in flat.loaded():
+            shape |= self.shapes[loaded.node]
+        value, have = self._operand(instr.value), self.shapes[instr.value]
+        wanted = shape | have
+        address = self._address(instr.buffer, instr.index, wanted)
+        arguments = [address, self._spread(value, have, wanted)]
+        masks = self._mask(wanted)
+        if masks:
+            arguments.append(" & ".join(masks))
+        self._line(f"tl.store({', '.join(arguments)})")
+
+    def _random(self, value: int, instr: Random) -> None:
+        group = 8 if instr.kind == "keep" else 4
+        seed = self._seed(instr.seed)
+        extra = f", {threshold(instr.keep_prob)}" if instr.kind == "keep" else ""
+        flat = self.tile.flatten(instr.element)
+        slot = instr.slot & 0xFFFFFFFF
+        block = self._aligned_block(flat, group)
+        if block is not None:
+            self._assign(value, f"lib.{instr.kind}{group}({seed}, {block}, {slot}{extra})")
+            return
+        element = self._tensor(flat, I64 if wide(flat, self.tile, narrow_ok=True) else I32)
+        self._assign(value, f"lib.{instr.kind}1({seed}, {element}, {slot}{extra})")
+
+    def _seed(self, value: int) -> str:
+        dtype = result_dtype(self.kernel.body[value])
+        assert dtype is not None
+        return ops.cast(self._operand(value), dtype, I64)
+
+    def _aligned_block(self, flat: Index, group: int) -> str | None:
+        """Block numbers of the tile's elements, one for each `group` side by side along the inner dim; None where the
+        groups do not fall on whole blocks."""
+        if not self.tile.order:
+            return None
+        dim = self.tile.dim(self.tile.order[-1])
+        rest = flat - affine.axis(dim.flat)
+        if flat.coefficient(dim.flat) != 1 or dim.flat in rest.axes() or dim.block % group or flat.loaded():
+            return None
+        blocks = affine.floordiv(rest, group, self.tile.flat_sizes)
+        if affine.modulo(rest, group, self.tile.flat_sizes) != Index():
+            return None
+        is_wide = wide(flat, self.tile, narrow_ok=True)
+        text = f"tl.arange(0, {dim.name.upper()}BLOCK // {group}){self.tile.spread(dim.name)}"
+        if dim.name != "r" or not self.schedule.persistent:
+            text = f"{dim.name}0 // {group} + {text}"
+        if blocks != Index():
+            text += f" + ({self._sum(blocks, is_wide)})"
+        return f"({text}).to(tl.int64)" if is_wide and not self._is_wide(dim) else text
+
+    def _check(self, instr: Check) -> None:
+        shape = self.shapes[instr.cond] | (frozenset() if instr.mask is None else self.shapes[instr.mask])
+        masks = self._mask(shape)
+        if instr.mask is not None:
+            masks.append(self._operand(instr.mask))
+        condition = self._operand(instr.cond)
+        if masks:
+            condition = f"{condition} | ~({' & '.join(masks)})"
+        self._line(f"tl.device_assert({condition}, {instr.message!r})")
+        self.guards.append(instr)
+
+    def _load_roots(self) -> list[frozenset[int]]:
+        """For each value the loads that it is computed from through arithmetic alone."""
+        roots: list[frozenset[int]] = []
+        for number, instr in enumerate(self.kernel.body):
+            own = frozenset({number}) if isinstance(instr, Load) else frozenset()
+            roots.append(own.union(*(roots[o] for o in operands(instr) if not isinstance(instr, Load))))
+        return roots
+
+    def _guards_of(self, instr: Load) -> list[Check]:
+        """Checks on the numbers that the load's index is made of: nothing is read where one fails."""
+        data = frozenset().union(*(self.roots[a.node] for a in instr.index.loaded()))
+        if not data:
+            return []
+        checks = (c for c in self.kernel.body if isinstance(c, Check))
+        return [c for c in checks if self.roots[c.cond] & data]
+
+    # ---- reductions
+
+    def _axis(self) -> str:
+        return f"{self.tile.place('r')}, {len(self.tile.order) > 1}"
+
+    def _reduce_tile(self, value: int) -> None:
+        """A reduction over a row that is held in one tile."""
+        instr = self._reduction(value)
+        arg, position = self._contribution(value)
+        given = arg if position is None else f"{arg}, {position}"
+        self._finish(value, f"lib.reduce_{self._op(instr)}({given}, {self._axis()})")
+
+    def _contribution(self, value: int) -> tuple[str, str | None]:
+        """What the tile at hand adds to a reduction: values (and positions), the identity where the tile is masked."""
+        instr = self._reduction(value)
+        op = self._op(instr)
+        dtype = self._arg_type(instr)
+        kind = ops.accumulator(op, dtype, instr.dtype)
+        shape = self._reduced_shape(instr)
+        arg = self._spread(ops.cast(self._operand(instr.arg), dtype, kind), self.shapes[instr.arg], shape)
+        masked = self.tile.dim("r").masked
+        if masked:
+            arg = f"tl.where(r_ok, {arg}, {ops.identity(op, kind)})"
+        if op not in ops.POSITIONAL:
+            return arg, None
+        assert instr.position is not None
+        flat = self.tile.flatten(instr.position)
+        is_wide = self._position_type(instr) == I64
+        position = self._spread(self._sum(flat, is_wide), self._index_shape(flat), shape)
+        if masked:
+            position = f"tl.where(r_ok, {position}, {self._last_position(instr)})"
+        return arg, position
+
+    def _start_accumulator(self, value: int) -> None:
+        instr = self._reduction(value)
+        op = self._op(instr)
+        kind = ops.accumulator(op, self._arg_type(instr), instr.dtype)
+        shape = self.tile.full_shape(self._reduced_shape(instr))
+        self._line(f"a{value} = tl.full({shape}, {ops.identity(op, kind)}, {ops.TYPES[kind]})")
+        if op in ops.POSITIONAL:
+            where = ops.TYPES[self._position_type(instr)]
+            self._line(f"p{value} = tl.full({shape}, {self._last_position(instr)}, {where})")
+
+    def _accumulate(self, value: int) -> None:
+        op = self._op(self._reduction(value))
+        arg, position = self._contribution(value)
+        if position is None:
+            self._line(f"a{value} = {ops.combine(op, f'a{value}', arg)}")
+        else:
+            self._line(f"a{value}, p{value} = lib.{op}_pair(a{value}, p{value}, {arg}, {position})")
+
+    def _finish_accumulator(self, value: int) -> None:
+        op = self._op(self._reduction(value))
+        given = f"a{value}, p{value}" if op in ops.POSITIONAL else f"a{value}"
+        self._finish(value, f"lib.reduce_{op}({given}, {self._axis()})")
+
+    def _finish(self, value: int, text: str) -> None:
+        instr = self._reduction(value)
+        op = self._op(instr)
+        kind = ops.accumulator(op, self._arg_type(instr), instr.dtype)
+        if op in ops.POSITIONAL:
+            kind = self._position_type(instr)
+        self._assign(value, ops.cast(text, kind, instr.dtype))
+
+    def _reduction(self, value: int) -> Reduce:
+        instr = self.kernel.body[value]
+        assert isinstance(instr, Reduce)
+        return instr
+
+    def _arg_type(self, instr: Reduce) -> DType:
+        dtype = result_dtype(self.kernel.body[instr.arg])
+        assert dtype is not None
+        return dtype
+
+    def _op(self, instr: Reduce) -> str:
+        """The reduction's op; the extremes of booleans are any and all."""
+        if self._arg_type(instr) == BOOL:
+            return {"max": "any", "min": "all"}.get(instr.op, instr.op)
+        return instr.op
+
+    def _position_type(self, instr: Reduce) -> DType:
+        size = norm(self.kernel.reduce_size)
+        return I32 if isinstance(size, int) and size <= INT32_MAX or self.tile.bits == 32 else I64
+
+    def _last_position(self, instr: Reduce) -> int:
+        return 2**31 - 1 if self._position_type(instr) == I32 else 2**63 - 1
