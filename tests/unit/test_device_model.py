@@ -117,7 +117,7 @@ def test_unknown_names_get_the_nearest(written: str, near: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("written", ["", "NVIDIA A100-SXM4-40GB", "h100 nvl"])
+@pytest.mark.parametrize("written", ["", "NVIDIA A100-SXM4-40GB", "h100 nvl", "MI300A"])
 def test_another_product_is_not_taken_for_a_known_one(written: str) -> None:
     with pytest.raises(UnknownName):
         load(written)
@@ -129,7 +129,14 @@ def test_models_can_be_keys() -> None:
 
 def test_specs_cover_the_fields() -> None:
     assert {field.name for field in fields(GpuFigures)} == set(GPU_SPECS)
-    assert {field.name for field in fields(Arch)} == {*ARCH_SPECS, "name", "vendor", "doc", "shared_splits"}
+    assert {field.name for field in fields(Arch)} == {
+        *ARCH_SPECS,
+        "name",
+        "vendor",
+        "doc",
+        "shared_splits",
+        "unchecked",
+    }
 
 
 def test_user_folder_adds_and_replaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,6 +232,8 @@ def test_architectures() -> None:
         arch = load_arch(name)
         assert arch.max_warps_per_sm * arch.warp_size == arch.max_threads_per_sm
     assert load_arch("9.0").figure("warp_size").value == 32
+    assert load_arch("gfx942").figure("warp_size").checked
+    assert not load_arch("gfx942").figure("sfu_lanes_per_sm").checked
     with pytest.raises(UnknownName, match="9.0"):
         load_arch("9.1")
     with pytest.raises(UnknownName, match="warp_size"):
@@ -242,6 +251,7 @@ def test_architectures() -> None:
         ("shared_splits", [0, 8192], "shared_splits is [0, 8192], but must be rising"),
         ("shared_splits", [8192, 0, 233472], "but must be rising"),
         ("shared_splits", "all", "shared_splits is 'all', but must be rising"),
+        ("unchecked", ["warps"], "unchecked is ['warps'], but must be a list of keys"),
         ("sfu", 16, "sfu is not a key of this table"),
     ],
 )

@@ -50,6 +50,7 @@ class Arch:
         int32_mul_lanes_per_sm: int32 multiplications a clock.
         sfu_lanes_per_sm: special functions (exp2, log2, rcp, rsqrt, sin, cos) a clock.
         shared_splits: sizes of shared memory an SM can be set to; the rest is L1 cache.
+        unchecked: names of figures that could not be compared with `doc`.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Arch:
     int32_mul_lanes_per_sm: int
     sfu_lanes_per_sm: int
     shared_splits: tuple[int, ...]
+    unchecked: tuple[str, ...] = ()
 
     @property
     def max_warps_per_sm(self) -> int:
@@ -83,7 +85,7 @@ class Arch:
         """One number of the table with its source; an unknown key raises `UnknownName`."""
         if key not in ARCH_SPECS:
             raise UnknownName("figure", key, ARCH_SPECS)
-        return Figure(getattr(self, key), "datasheet", self.doc)
+        return Figure(getattr(self, key), "datasheet", self.doc, checked=key not in self.unchecked)
 
 
 def _count(meaning: str, least: int, most: int) -> FigureSpec:
@@ -142,17 +144,25 @@ def read_archs(file: TomlFile) -> dict[str, Arch]:
 
 def _arch_of(name: str, table: Mapping[str, object], file_name: str) -> Arch:
     where = f"{file_name}: [{name}]"
-    reject_unknown(table, (*ARCH_SPECS, "vendor", "doc", "shared_splits"), where)
+    reject_unknown(table, (*ARCH_SPECS, "vendor", "doc", "shared_splits", "unchecked"), where)
     numbers = {key: int(number_of(table, key, spec, where)) for key, spec in ARCH_SPECS.items()}
     arch = Arch(
         name=name,
         vendor=text_of(table, "vendor", where),
         doc=text_of(table, "doc", where),
         shared_splits=_splits_of(table, numbers["shared_bytes_per_sm"], where),
+        unchecked=_unchecked_of(table, where),
         **numbers,
     )
     _check_consistent(arch, where)
     return arch
+
+
+def _unchecked_of(table: Mapping[str, object], where: str) -> tuple[str, ...]:
+    names = table.get("unchecked", [])
+    if not isinstance(names, list) or not all(str(name) in ARCH_SPECS for name in names):
+        raise DeviceDataError(f"{where}: unchecked is {names!r}, but must be a list of keys of this table.")
+    return tuple(names)
 
 
 def _splits_of(table: Mapping[str, object], largest: int, where: str) -> tuple[int, ...]:
