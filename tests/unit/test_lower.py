@@ -185,6 +185,19 @@ def test_row_and_column_reductions() -> None:
     agree(b.finish([y, b.reduce("sum", (x - mean) * rstd, [0]), b.reduce("sum", y, None)]))
 
 
+def test_column_sums_ride_on_the_row_kernel() -> None:
+    b = Builder()
+    x, g, w = b.input((48, 40), F32), b.input((48, 40), F32), b.input((40,), F32)
+    _, mean, rstd = layer_norm(b, x, w, w)
+    hat = (x - mean) * rstd
+    gw = g * w
+    first = b.reduce("sum", gw, [1], keepdim=True) / 40.0
+    second = b.reduce("sum", gw * hat, [1], keepdim=True) / 40.0
+    dx = (gw - first - hat * second) * rstd
+    plan = agree(b.finish([dx.cast(BF16), b.reduce("sum", g * hat, [0]).cast(BF16), b.reduce("sum", g, [0])]))
+    assert [bool(k.region.loop) for k in plan.kernels] == [True, False]
+
+
 def test_pad_cat_gather_iota() -> None:
     b = Builder()
     x, y = b.input((3, 4), F32), b.input((3, 2), F32)

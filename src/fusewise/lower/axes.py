@@ -14,20 +14,22 @@ from fusewise.lower.kernel import Axis, IndexOf, Instr, Load, Random, Reduce, St
 
 
 def order_axes(body: Body, hints: Mapping[str, int]) -> tuple[tuple[Axis, ...], Body]:
-    """The axes, outermost first (parallel ones before reduce ones), named x0.. and r0.., and the body in those names."""
-    parallel = _sorted([a for a in body.axes if a not in body.reduce], body, hints)
-    reduce = _sorted([a for a in body.axes if a in body.reduce], body, hints)
+    """The axes (parallel x0.., loop l0.., reduce r0.., each outermost first), and the body in those names."""
     sizes = dict(body.axes)
-    parallel, body = _collapse(parallel, sizes, body)
-    reduce, body = _collapse(reduce, sizes, body)
-    names = {a: f"x{i}" for i, a in enumerate(parallel)} | {a: f"r{i}" for i, a in enumerate(reduce)}
-    axes = tuple(Axis(names[a], norm(sizes[a]), a in body.reduce) for a in (*parallel, *reduce))
+    names: dict[str, str] = {}
+    axes: tuple[Axis, ...] = ()
+    apart = body.reduce | body.loop
+    for letter, kind in (("x", frozenset(sizes) - apart), ("l", body.loop), ("r", body.reduce)):
+        ordered, body = _collapse(_sorted([a for a in body.axes if a in kind], body, hints), sizes, body)
+        names |= {a: f"{letter}{i}" for i, a in enumerate(ordered)}
+        axes += tuple(Axis(names[a], norm(sizes[a]), letter == "r", letter == "l") for a in ordered)
     table = {a: affine.axis(n) for a, n in names.items()}
     renamed = {a.name: a.size for a in axes}
     instrs = tuple(_map_index(i, lambda x: affine.substitute(x, table, renamed)) for i in body.instrs)
     varies = tuple(frozenset(names[a] for a in v) for v in body.varies)
-    body = replace(body, axes=renamed, reduce=frozenset(names[a] for a in reduce), instrs=instrs, varies=varies)
-    return axes, body
+    reduce = frozenset(a.name for a in axes if a.reduce)
+    loop = frozenset(a.name for a in axes if a.loop)
+    return axes, replace(body, axes=renamed, reduce=reduce, loop=loop, instrs=instrs, varies=varies)
 
 
 def _sorted(axes: list[str], body: Body, hints: Mapping[str, int]) -> list[str]:

@@ -39,6 +39,7 @@ class Body:
     Attributes:
         axes: size of each axis.
         reduce: the axes reduced over.
+        loop: the axes that one program walks row by row.
         buffers: what is read and written, inputs first.
         instrs: the instructions, each after its operands.
         varies: for each instruction the axes along which its value varies.
@@ -46,6 +47,7 @@ class Body:
 
     axes: Mapping[str, Size]
     reduce: frozenset[str]
+    loop: frozenset[str]
     buffers: tuple[Buffer, ...]
     instrs: tuple[Instr, ...]
     varies: tuple[frozenset[str], ...]
@@ -106,8 +108,8 @@ class _Lowering:
                 axes |= index.axes()
             case Random(element=element):
                 axes |= element.axes()
-            case Reduce():
-                axes -= self.region.reduce
+            case Reduce(over_loop=over_loop):
+                axes -= self.region.loop if over_loop else self.region.reduce
             case _:
                 pass
         return frozenset(axes)
@@ -224,8 +226,15 @@ class _Lowering:
                 raise IRError(f"%{number} ({node.op}) is neither in memory nor computable in a kernel")
 
     def _reduce(self, node: Node, arg: int) -> int:
+        if not self.region.over(node.id):
+            # every reduced size is 1: the result is the operand
+            return (
+                self.const(0, I64) if node.op in ("argmax", "argmin") else self.compute("copy", arg, dtype=node.dtype)
+            )
+        if self.region.is_column(node.id):
+            return self.emit(Reduce(node.op, arg, node.dtype, None, node.origin, over_loop=True))
         inner = [self.region.operand[node.id][d] for d in node.attr("dims")]
-        if not self.varies[arg] & self.region.reduce and self.region.reduce:
+        if not self.varies[arg] & self.region.reduce:
             arg = self._spread(arg)
         position = None
         if node.op in ("argmax", "argmin"):
@@ -233,9 +242,6 @@ class _Lowering:
             sizes = [self.graph[node.args[0]].shape[d] for d in node.attr("dims")]
             for index, stride in zip(inner, contiguous_strides(sizes), strict=True):
                 position = position + index * stride
-        if not self.region.reduce:
-            # every reduced size is 1: the result is the operand
-            return self.const(0, I64) if position is not None else self.compute("copy", arg, dtype=node.dtype)
         return self.emit(Reduce(node.op, arg, node.dtype, position, node.origin))
 
     def _spread(self, arg: int) -> int:
@@ -338,6 +344,7 @@ class _Lowering:
         return Body(
             self.region.axes,
             self.region.reduce,
+            self.region.loop,
             buffers,
             tuple(renumber(self.instrs[n], number_of, buffer_of) for n in order),
             tuple(self.varies[n] for n in order),
@@ -353,8 +360,8 @@ def renumber(instr: Instr, value: Mapping[int, int], buffer: Mapping[int, int]) 
     match instr:
         case Compute(op=op, args=args, dtype=dtype, origin=origin):
             return Compute(op, tuple(value[a] for a in args), dtype, origin)
-        case Reduce(op=op, arg=arg, dtype=dtype, position=position, origin=origin):
-            return Reduce(op, value[arg], dtype, position, origin)
+        case Reduce(op=op, arg=arg, dtype=dtype, position=position, origin=origin, over_loop=over_loop):
+            return Reduce(op, value[arg], dtype, position, origin, over_loop)
         case Load(buffer=number, index=i, dtype=dtype, mask=mask, other=other):
             return Load(buffer[number], index(i), dtype, None if mask is None else value[mask], other)
         case Store(buffer=number, index=i, value=stored):

@@ -61,7 +61,7 @@ def build_kernel(
 def assemble(name: str, axes: tuple[Axis, ...], body: Body, schedule: Schedule, hints: Mapping[str, int]) -> Kernel:
     """A kernel of an ordered body under a schedule."""
     is_element = [any(a in body.reduce for a in v) for v in body.varies]
-    before, passes, carried = make_passes(body.instrs, is_element, _carry(axes, body, is_element, schedule, hints))
+    order = make_passes(body.instrs, is_element, _carry(axes, body, is_element, schedule, hints))
     return Kernel(
         name=name,
         axes=axes,
@@ -69,10 +69,11 @@ def assemble(name: str, axes: tuple[Axis, ...], body: Body, schedule: Schedule, 
         sizes=tuple(sorted(_symbols(axes, body))),
         body=body.instrs,
         varies=body.varies,
-        before=before,
-        passes=passes,
-        carried=carried,
+        before=order.before,
+        passes=order.passes,
+        carried=order.carried,
         schedule=schedule,
+        final=order.final,
     )
 
 
@@ -101,9 +102,9 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
             counted.add((instr.buffer, instr.index))
             moved[buffer.role] += points * buffer.dtype.bytes
         furthest = max(furthest, _furthest(instr, sizes, hints))
-    _, passes, _ = make_passes(body.instrs, is_element, lambda _: True)
+    passes = make_passes(body.instrs, is_element, lambda _: True).passes
     return KernelShape(
-        axes=tuple(AxisShape(a.name, sizes[a.name], isinstance(a.size, int), a.reduce) for a in axes),
+        axes=tuple(AxisShape(a.name, sizes[a.name], isinstance(a.size, int), a.reduce, a.loop) for a in axes),
         unit_bytes=unit,
         access_bytes=tuple(access),
         reads=moved["in"],

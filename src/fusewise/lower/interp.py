@@ -111,6 +111,10 @@ class _Run:
         return philox.uniform(seed, instr.slot, element)
 
     def reduce(self, instr: Reduce) -> Array:
+        if instr.over_loop:
+            walked = tuple(i for i, a in enumerate(self.kernel.axes) if a.loop)
+            rows = self.full(self.values[instr.arg], frozenset(a.name for a in self.kernel.loop))
+            return np.expand_dims(reduce(instr.op, rows, walked, instr.dtype), walked)
         places = tuple(i for i, a in enumerate(self.kernel.axes) if a.reduce)
         spread = self.full(self.values[instr.arg], frozenset(a.name for a in self.kernel.reduce))
         if instr.position is None:

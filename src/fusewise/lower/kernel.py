@@ -5,7 +5,9 @@ reduced) over. Instructions are in SSA form: the id of a value is its position i
 the axes in `Kernel.varies[id]`: one that varies along a reduce axis is an element value, any other is a row value.
 
 Order of execution, for each point of the parallel axes:
-    `before`, then for each pass: a loop over the reduce axes that runs `elem` and feeds `reduces`; then `after`.
+    for each point of the loop axes, one after the other (once where there are none):
+        `before`, then for each pass: a loop over the reduce axes that runs `elem` and feeds `reduces`; then `after`.
+    `final`: a loop over the reduce axes for what depends on the sums over the loop axes.
 An element instruction may be in several passes: it is computed again there, unless `carried` holds its id: then it
 keeps its value on chip from the first pass on.
 """
@@ -28,11 +30,19 @@ Role = Literal["in", "out"]
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One loop: its name in index expressions, its size, and whether it is reduced over."""
+    """One loop.
+
+    Attributes:
+        name: its name in index expressions.
+        size: it runs from 0 to size - 1.
+        reduce: the row: reduced over, and held or walked by one program.
+        loop: rows that one program takes one after the other, to sum over them as it goes.
+    """
 
     name: str
     size: Size
     reduce: bool = False
+    loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,10 @@ class Reduce:
     `op` is sum, prod, max, min, any, all, argmax or argmin. sum and prod accumulate in `dtype` (wrapping for integers);
     max and min give NaN where a NaN is met; argmax and argmin give the smallest `position` (an i64 index over the
     reduce axes) among the equals, and the first NaN's where there is one.
+
+    With `over_loop` the value is reduced over the loop axes instead, at each point of the reduce axes: an accumulator a
+    point of the row, fed once a row in the order of the rows (sum, prod, max, min, any, all). Its id stands in the
+    `elem` of the pass that feeds it; the result is known in `final`.
     """
 
     op: str
@@ -126,6 +140,7 @@ class Reduce:
     dtype: DType
     position: Index | None = None
     origin: Origin = Origin()
+    over_loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +184,11 @@ class Kernel:
 
     Attributes:
         name: a C identifier.
-        axes: parallel axes, outermost first, then reduce axes, outermost first.
+        axes: parallel axes, outermost first, then loop axes, then reduce axes.
         buffers, sizes: parameters; `sizes` are names of size symbols.
         body: the instructions.
         varies: for each instruction the axes along which its value varies.
-        before, passes: order of execution (see above).
+        before, passes, final: order of execution (see above).
         carried: element values kept on chip between passes.
     """
 
@@ -187,10 +202,15 @@ class Kernel:
     passes: tuple[Pass, ...]
     carried: frozenset[int]
     schedule: Schedule
+    final: tuple[int, ...] = ()
 
     @property
     def parallel(self) -> tuple[Axis, ...]:
-        return tuple(a for a in self.axes if not a.reduce)
+        return tuple(a for a in self.axes if not a.reduce and not a.loop)
+
+    @property
+    def loop(self) -> tuple[Axis, ...]:
+        return tuple(a for a in self.axes if a.loop)
 
     @property
     def reduce(self) -> tuple[Axis, ...]:

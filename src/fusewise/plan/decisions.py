@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 REASONS: dict[str, str] = {
     "saves-bytes": "the value between them stays on chip",
+    "saves-launch": "two small kernels of the same shape run side by side in one launch",
     "saves-reads": "both read the same data, and now read it once",
     "recompute": "computing the value again costs less than storing and reading it",
     "domain": "they iterate over different axes",
@@ -29,7 +30,7 @@ class Decision:
     """One candidate fusion, taken or refused.
 
     Attributes:
-        kind: `vertical` (producer into consumer), `siblings` (shared input) or `inline` (computed again in each reader).
+        kind: `vertical` (producer into consumer), `siblings` (shared input), `horizontal` (same shape), or `inline` (computed again in each reader).
         producer, consumer: graph nodes that stand for the two sides.
         taken: whether the fusion was made.
         code: key of `REASONS`.

@@ -16,6 +16,7 @@ from fusewise.plan.region import CannotMerge, Region, elements, merge, single
 FUSED_GROUPS = ("pointwise", "reduce", "random")
 INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
 _SIBLING_LIMIT = 8  # readers of one value that are tried pairwise
+_SMALL = 1 << 22  # points of the axes up to which a launch is a good part of a kernel's time
 _ROUNDS = 4  # merging and recomputing open ways for each other; both stop by themselves well before
 
 
@@ -184,12 +185,12 @@ class Partitioner:
         if self._makes_cycle(producer, consumer, kind):
             return note("cycle")
         try:
-            shared = () if kind == "vertical" else self._shared(producer, consumer)
+            shared = self._shared(producer, consumer) if kind == "siblings" else ()
             merged = merge(self.graph, self.regions[producer], self.regions[consumer], shared)
         except CannotMerge as problem:
             return note(problem.code, problem.detail)
         self._replace(producer, consumer, merged)
-        return note("saves-bytes" if kind == "vertical" else "saves-reads", taken=True)
+        return note({"vertical": "saves-bytes", "siblings": "saves-reads"}.get(kind, "saves-launch"), taken=True)
 
     def _candidates(self, number: int) -> list[tuple[int, int, str]]:
         """Pairs of regions with `number` in them that might be one."""
@@ -210,7 +211,24 @@ class Partitioner:
                     vertical[number, reader] = None
         found = [(a, b, "vertical") for a, b in vertical]
         found += [(a, b, "siblings") for a, b in siblings if (a, b) not in vertical and (b, a) not in vertical]
+        known = set(vertical) | set(siblings)
+        found += [(a, b, "horizontal") for a, b in self._alongside(number) if not {(a, b), (b, a)} & known]
         return found
+
+    def _alongside(self, number: int) -> list[tuple[int, int]]:
+        """Small reductions that read what the same regions make, such as the last steps of a norm's two column sums."""
+
+        def small(unit: int) -> bool:
+            region = self.regions[unit]
+            return bool(region.reduce) and elements(region, self.hints) <= _SMALL
+
+        if not small(number):
+            return []
+        makers = {self.owner.get(v) for v in self.regions[number].reads}
+        others = {u for m in makers if m in self.regions and m is not None for u in self._next(m)}
+        return [
+            (min(u, number), max(u, number)) for u in sorted(others) if u != number and u in self.regions and small(u)
+        ]
 
     def _shared(self, a: int, b: int) -> list[int]:
         """Values that both read, largest first."""
@@ -236,7 +254,7 @@ class Partitioner:
     def _makes_cycle(self, producer: int, consumer: int, kind: str) -> bool:
         """True where a third unit runs after the one and before the other."""
         a, b = self.units[producer], self.units[consumer]
-        if kind == "siblings":
+        if kind != "vertical":
             return bool(a.reach & b.mask or b.reach & a.mask)
         return any(self.units[u].reach & b.mask for u in self._next(producer) if u != consumer)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fusewise.ir.graph import Graph, Node
 from fusewise.ir.indexing import strided
-from fusewise.ir.sizes import Size, contiguous_strides, same
+from fusewise.ir.sizes import Size, contiguous_strides, hint, prod, same
 from fusewise.plan.cost import Machine
 
 
@@ -104,6 +104,7 @@ _COLUMN_TILE = {"gpu": 64, "cpu": 64}  # results that one program makes where th
 _PROGRAMS = {"gpu": 4, "cpu": 4}  # programs a unit that keep the device busy
 _LEAST_PART = {"gpu": 64, "cpu": 256}  # elements a part below which two steps cost more than they gain
 _LEAST_TOTAL = {"gpu": 1 << 16, "cpu": 1 << 18}
+_LONGEST_ROW = {"gpu": 1 << 14, "cpu": 1 << 16}  # sums a point of the row that a program can keep on chip
 
 
 def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int]) -> tuple[int, int] | None:
@@ -112,20 +113,21 @@ def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int])
         return None
     source = graph[node.args[0]].shape
     dims = node.attr("dims")
-    from fusewise.ir.sizes import hint
-
     results = 1
     for size in node.shape:
         results *= max(1, hint(size, hints))
     total = results
     for d in dims:
         total *= hint(source[d], hints)
-    if total < _LEAST_TOTAL[machine.kind]:
-        return None
     column = len(source) - 1 not in dims
+    beside_rows = column and results <= _LONGEST_ROW[machine.kind] and _has_row_reduction(graph, source)
+    if total < _LEAST_TOTAL[machine.kind] and not beside_rows:
+        return None
     programs = -(-results // _COLUMN_TILE[machine.kind]) if column else results
     wanted = machine.units * _PROGRAMS[machine.kind]
-    if programs * 2 > wanted:
+    if beside_rows:
+        programs, wanted = 1, machine.units
+    if programs * 2 > wanted and not beside_rows:
         return None
     target = -(-wanted // programs)
     best: tuple[int, int] | None = None
@@ -133,11 +135,23 @@ def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int])
         size = source[d]
         if not isinstance(size, int):
             continue
-        limit = min(2 * target, max(1, total // results // _LEAST_PART[machine.kind]))
-        part = max((p for p in range(1, min(limit, size) + 1) if size % p == 0), default=1)
+        least = 1 if beside_rows else _LEAST_PART[machine.kind]
+        limit = min(2 * target, max(1, total // results // least), size // 4)
+        part = max((p for p in range(1, limit + 1) if size % p == 0), default=1)
         if part > 1 and (best is None or part > best[1]):
             best = (d, part)
     return best
+
+
+def _has_row_reduction(graph: Graph, shape: tuple[Size, ...]) -> bool:
+    """True where some reduction over the inner dim walks the same rows: one pass can then make both."""
+    return any(
+        node.info.group == "reduce"
+        and same(graph[node.args[0]].shape[-1], shape[-1])
+        and len(graph[node.args[0]].shape) - 1 in node.attr("dims")
+        and same(prod(graph[node.args[0]].shape), prod(shape))
+        for node in graph
+    )
 
 
 def _splitter(graph: Graph, number: int, dim: int, parts: int) -> Callable[[list[Node], Node], int]:

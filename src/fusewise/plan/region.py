@@ -36,7 +36,8 @@ class Region:
 
     Attributes:
         axes: size of each axis, outermost first.
-        reduce: the axes that are reduced over.
+        reduce: the axes of the row, which are reduced over.
+        loop: axes that one program walks row by row, summing over them at each point of the row.
         at: index of each native node's value.
         operand: for a native reduction, the index at which it reads its operand.
         reads: values from outside, each with the indexes at which they are read.
@@ -47,13 +48,11 @@ class Region:
     at: dict[int, At]
     operand: dict[int, At]
     reads: dict[int, list[At]] = field(default_factory=dict)
+    loop: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> Iterable[int]:
         return self.at.keys()
-
-    def parallel(self) -> list[str]:
-        return [a for a in self.axes if a not in self.reduce]
 
     def substitute(self, table: Mapping[str, Index]) -> None:
         """Replaces axes by expressions in every index; `axes` must hold the new axes already."""
@@ -87,12 +86,31 @@ class Region:
         self.axes = axes
         if axis in self.reduce:
             self.reduce = (self.reduce - {axis}) | {outer, low}
+        if axis in self.loop:
+            self.loop = (self.loop - {axis}) | {outer, low}
         self.substitute({axis: affine.axis(outer) * inner + affine.axis(low)})
 
     def copy(self) -> Region:
         return Region(
-            dict(self.axes), self.reduce, dict(self.at), dict(self.operand), {n: list(a) for n, a in self.reads.items()}
+            dict(self.axes),
+            self.reduce,
+            dict(self.at),
+            dict(self.operand),
+            {n: list(a) for n, a in self.reads.items()},
+            self.loop,
         )
+
+    def over(self, node: int) -> frozenset[str]:
+        """Axes that a native reduction reduces over; none where each of the reduced sizes is 1."""
+        return frozenset().union(*(i.axes() for i in self.operand[node])) - self.at_axes(node)
+
+    def is_column(self, node: int) -> bool:
+        """True for a native reduction over the loop axes."""
+        return bool(self.over(node) & self.loop)
+
+    def at_axes(self, node: int) -> frozenset[str]:
+        """Axes along which a native value varies."""
+        return frozenset().union(*(i.axes() for i in self.at[node]))
 
 
 def fresh_axis() -> str:
@@ -161,15 +179,17 @@ def merge(graph: Graph, producer: Region, consumer: Region, shared: Iterable[int
     """One region of both, or `CannotMerge`.
 
     Args:
-        shared: values from outside that both read, tried as the link where the consumer reads nothing of the producer.
+        shared: values from outside that both read, tried as the link where the consumer reads nothing of the producer;
+            where there is none, both must have the same axes in the same roles.
     """
     left, right = producer.copy(), consumer.copy()
     links = [n for n in right.reads if n in left.at]
     for _ in range(64):
         if links:
             problem = _line_up(graph, left, right, left.at[links[0]], right.reads[links[0]][0], graph[links[0]].shape)
+        elif (link := next(iter(shared), None)) is None:
+            problem = _same_axes(left, right)
         else:
-            link = next(iter(shared))
             problem = _line_up(graph, left, right, left.reads[link][0], right.reads[link][0], graph[link].shape)
         if isinstance(problem, dict):
             return _join(graph, left, right, problem)
@@ -206,6 +226,16 @@ def _line_up(
     return pairs
 
 
+def _same_axes(left: Region, right: Region) -> dict[str, str]:
+    if len(left.axes) != len(right.axes):
+        raise CannotMerge("domain", "the two iterate over different axes")
+    for a, b in zip(left.axes, right.axes, strict=True):
+        roles = (a in left.reduce) == (b in right.reduce) and (a in left.loop) == (b in right.loop)
+        if not same(left.axes[a], right.axes[b]) or not roles:
+            raise CannotMerge("domain", "the two iterate over different axes")
+    return dict(zip(right.axes, left.axes, strict=True))
+
+
 def _pair(
     left: Region, right: Region, digits_left: list[str], digits_right: list[str], pairs: dict[str, str]
 ) -> _Split | None:
@@ -229,28 +259,24 @@ def _join(graph: Graph, left: Region, right: Region, pairs: dict[str, str]) -> R
     """Both regions over one set of axes; `pairs` names the axis of `left` for axes of `right`."""
     rest_left = [a for a in left.axes if a not in pairs.values()]
     rest_right = [a for a in right.axes if a not in pairs]
-    reduce_right = frozenset(pairs.get(a, a) for a in right.reduce)
     if rest_left and not set(rest_left) <= left.reduce:
         raise CannotMerge("broadcast", "the consumer does not cover the producer's axes")
     if rest_right and not (set(rest_right) <= right.reduce and not left.reduce):
         # the producer would be computed again for every point of the axes that it lacks
         raise CannotMerge("broadcast", "the producer would be computed again along the consumer's other axes")
-    reduce = left.reduce | reduce_right
-    if left.reduce and reduce_right and left.reduce != reduce_right:
-        raise CannotMerge("reduce-axes", "the two reduce over different axes")
-    if rest_left and reduce_right and reduce_right != left.reduce:
-        raise CannotMerge("reduce-axes", "the consumer reduces over the producer's rows")
+    reduce, loop = _roles(graph, left, right, pairs, whole=not rest_left and not rest_right)
     base, other, table = left, right, pairs
     if len(right.at) > len(left.at) and not rest_left:
         base, other, table = right, left, {a: b for b, a in pairs.items()}
         reduce = frozenset(table.get(a, a) for a in reduce)
+        loop = frozenset(table.get(a, a) for a in loop)
     axes = dict(base.axes)
     for name, size in other.axes.items():
         if name not in table:
             axes[name] = size
     other.axes = {**other.axes, **axes}
     other.substitute({a: affine.axis(b) for a, b in table.items() if a != b})
-    merged = Region(axes, reduce, {**base.at, **other.at}, {**base.operand, **other.operand}, {})
+    merged = Region(axes, reduce, {**base.at, **other.at}, {**base.operand, **other.operand}, {}, loop)
     for reads in (base.reads, other.reads):
         for value, places in reads.items():
             inside = merged.at.get(value)
@@ -262,6 +288,48 @@ def _join(graph: Graph, left: Region, right: Region, pairs: dict[str, str]) -> R
                 elif place != inside:
                     raise CannotMerge("index-map", f"read at {list(place)} and computed at {list(inside)}")
     return merged
+
+
+def _roles(
+    graph: Graph, left: Region, right: Region, pairs: dict[str, str], whole: bool
+) -> tuple[frozenset[str], frozenset[str]]:
+    """(reduce, loop) of the merged region, in the axes of `left`."""
+    reduce_right = frozenset(pairs.get(a, a) for a in right.reduce)
+    loop_right = frozenset(pairs.get(a, a) for a in right.loop)
+    if not left.reduce or not reduce_right or left.reduce == reduce_right:
+        reduce = left.reduce | reduce_right
+        loop = left.loop | loop_right
+        if left.loop and loop_right and left.loop != loop_right:
+            raise CannotMerge("reduce-axes", "the two sum over different rows")
+        if loop & reduce:
+            raise CannotMerge("reduce-axes", "one reduces over the rows that the other walks")
+        return reduce, loop
+    if not whole:
+        raise CannotMerge("reduce-axes", "the consumer reduces over the producer's rows")
+    # one sums along rows, the other along columns: one pass does both where the columns' sums are read by nobody here
+    innermost = next(reversed(left.axes))
+    rows, columns, walked = (left, right, reduce_right) if innermost in left.reduce else (right, left, left.reduce)
+    reduce = left.reduce if rows is left else reduce_right
+    loop = rows.loop if rows is left else loop_right
+    if innermost not in reduce or columns.loop or walked & reduce or (loop and loop != walked):
+        raise CannotMerge("reduce-axes", "the two reduce over different axes")
+    if len(walked) == len(left.axes) - len(reduce):
+        raise CannotMerge("reduce-axes", "the column sums are not split: one program would walk every row")
+    sums = set(columns.operand)
+    if any(arg in sums for n in (*left.at, *right.at) for arg in _roots(graph, n)):
+        raise CannotMerge("reduce-axes", "a column sum is used again in the same kernel")
+    if any(graph[n].op in ("argmax", "argmin") for n in sums):
+        raise CannotMerge("reduce-axes", "argmax and argmin along columns run by themselves")
+    return reduce, walked
+
+
+def _roots(graph: Graph, node: int) -> list[int]:
+    found = []
+    for arg in graph[node].args:
+        while graph[arg].info.group == "view":
+            arg = graph[arg].args[0]
+        found.append(arg)
+    return found
 
 
 def elements(region: Region, hints: Mapping[str, int]) -> int:

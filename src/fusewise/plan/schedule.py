@@ -9,12 +9,13 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class AxisShape:
-    """One axis of a kernel: its size by the hints, whether that is the size for good, and whether it is reduced over."""
+    """One axis of a kernel: its size by the hints, whether that is the size for good, and its role (`lower.kernel.Axis`)."""
 
     name: str
     size: int
     static: bool
     reduce: bool
+    loop: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class KernelShape:
     """What a schedule is chosen from.
 
     Attributes:
-        axes: parallel axes, outermost first, then reduce axes, outermost first.
+        axes: parallel axes, outermost first, then loop axes, then reduce axes.
         unit_bytes: for each axis the bytes that the kernel moves by accesses with step 1 along it.
         access_bytes: bytes of an element of each load and store that varies along some axis.
         reads, writes: bytes that the kernel reads and writes, by the hints.
@@ -44,7 +45,11 @@ class KernelShape:
 
     @property
     def parallel(self) -> tuple[AxisShape, ...]:
-        return tuple(a for a in self.axes if not a.reduce)
+        return tuple(a for a in self.axes if not a.reduce and not a.loop)
+
+    @property
+    def loop(self) -> tuple[AxisShape, ...]:
+        return tuple(a for a in self.axes if a.loop)
 
     @property
     def reduce(self) -> tuple[AxisShape, ...]:
@@ -116,7 +121,8 @@ def choose_cpp_schedule(shape: KernelShape) -> CppSchedule:
     """Vectors along the axis on which most bytes are contiguous; the innermost parallel axis on a tie."""
     threads = shape.parallel_size * shape.reduce_size >= _THREADS_FROM
     best: str | None = None
-    for axis in (*shape.parallel, *shape.reduce):
+    # sums over the loop axes are kept a point of the row: the row is what runs in vectors
+    for axis in shape.reduce if shape.loop else (*shape.parallel, *shape.reduce):
         if axis.size > 1 and (best is None or shape.unit_bytes.get(axis.name, 0) >= shape.unit_bytes.get(best, 0)):
             best = axis.name
     return CppSchedule(vector_axis=best, threads=threads)
