@@ -223,8 +223,8 @@ def _log_sigmoid_backward(c: Context, grad: Value, x: Value, buffer: Value) -> V
     v, dy = own(x), own(grad)
     e = c.b.op("exp", -c.b.op("abs", v)) if c.device != "cpu" else own(buffer)
     negative = v < 0
-    slope = c.b.where(negative, 1.0, 0.0 * v)
-    sign = c.b.where(negative, 1.0, -1.0)
+    slope = negative.cast(v.dtype)
+    sign = c.b.where(negative, 1.0, c.b.const(-1.0, v.dtype))
     return c.give(dy * (slope - sign * (e / (1.0 + e))))
 
 

@@ -37,7 +37,7 @@ def _scalar_side(c: Context, x: Operand) -> Value:
 @expands("aten.add.Tensor", "aten.add.Scalar", exactness="exact")
 def _add(c: Context, a: Operand, b: Operand, alpha: Scalar = 1) -> Value:
     if _is_bool(c):
-        return c.give(c.b.op("or", stored(c, a), stored(c, b)))
+        return c.give(c.b.op("or", stored(c, a), stored(c, b)) if alpha else stored(c, a))
     return c.give(_plus(c, a, b, alpha))
 
 

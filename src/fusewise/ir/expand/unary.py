@@ -8,7 +8,7 @@ from typing import Any
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Value
 from fusewise.ir.dtypes import BOOL, DType
-from fusewise.ir.expand.common import floating, number, own, stored, truth
+from fusewise.ir.expand.common import floating, number, only_eager_is_exact, own, stored, truth
 from fusewise.ir.expand.table import Context, Exactness, expands
 
 
@@ -33,6 +33,8 @@ _float_op("sqrt", "cuda")  # a CPU's vector library is not correctly rounded
 def _rsqrt(c: Context, x: Value) -> Value:
     value = floating(c, x)
     if c.device == "cpu":
+        if x.dtype.is_half:
+            only_eager_is_exact(c, "a CPU rounds the root to 16 bits in the last elements of a row and not in the others")
         return c.give(1.0 / c.b.op("sqrt", value))
     return c.give(c.b.op("rsqrt", value))
 
@@ -199,7 +201,8 @@ def _sigmoid(c: Context, x: Value) -> Value:
 def _logit(c: Context, x: Value, eps: float | None = None) -> Value:
     value = floating(c, x)
     if eps is not None:
-        low, high = stored(c, number(eps), x.dtype), stored(c, 1.0 - number(eps), x.dtype)
+        dtype = x.dtype if x.dtype.is_float else c.out.dtype
+        low, high = stored(c, number(eps), dtype), stored(c, 1.0 - number(eps), dtype)
         value = c.b.where(value < low, low, c.b.where(value > high, high, value))
     return c.give(c.b.op("log", value / (1.0 - value)))
 
