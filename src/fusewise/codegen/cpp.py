@@ -1,0 +1,75 @@
+"""Kernel IR -> C++: one translation unit with every kernel of a graph.
+
+A kernel becomes `extern "C" int64_t NAME(T* buffer..., int64_t size...)`; it returns 0, 1 + the id of a `Check` that
+failed, or -1 where memory is out. Its loops, from the outside: the points of the parallel axes, shared between threads;
+the other reduce axes; the vector axis. An instruction stands in the outermost loop that has every axis along which its
+value varies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusewise.codegen.cpp_body import Scope, Writer
+from fusewise.codegen.cpp_columns import column_form
+from fusewise.codegen.cpp_loops import constants, size_name
+from fusewise.codegen.cpp_ops import stored_type
+from fusewise.codegen.cpp_rows import pointwise_form, row_form, scalar_form
+from fusewise.codegen.expr import identifier, print_size
+from fusewise.errors import IRError
+from fusewise.lower.kernel import CppSchedule, Kernel
+
+HEADER = "fusewise_cpu.h"
+
+
+def unit(kernels: Sequence[Kernel]) -> str:
+    """The C++ source of the kernels; `Unsupported` for an op without a C++ form, `IRError` for a broken kernel."""
+    names = [k.name for k in kernels]
+    if len(set(names)) != len(names):
+        raise IRError(f"two kernels of one unit share a name: {min(n for n in names if names.count(n) > 1)}")
+    return "\n\n".join([f'#include "{HEADER}"', *map(_function, kernels)]) + "\n"
+
+
+def parameters(kernel: Kernel) -> list[str]:
+    """C++ declarations of the kernel's parameters, in order."""
+    pointers = [
+        f"{'const ' if b.role == 'in' else ''}{stored_type(b.dtype)}* __restrict {identifier(b.name)}"
+        for b in kernel.buffers
+    ]
+    return [*pointers, *(f"int64_t {identifier(s)}" for s in kernel.sizes)]
+
+
+def _function(kernel: Kernel) -> str:
+    if not isinstance(kernel.schedule, CppSchedule):
+        raise IRError(f"kernel {kernel.name} has no C++ schedule")
+    out = Writer()
+    out.open(f'extern "C" int64_t {identifier(kernel.name)}({", ".join(parameters(kernel))}) {{')
+    for axis in kernel.axes:
+        out.line(f"const int64_t {size_name(axis)} = {print_size(axis.size)};")
+    empty = " || ".join(f"{size_name(a)} == 0" for a in kernel.parallel)
+    if empty:
+        out.line(f"if ({empty}) return 0;")
+    out.line("int64_t status = 0;")
+    scope = Scope(out, kernel, {}, None, "return status;")
+    scope.emit_all(constants(kernel))
+    _loops(scope, kernel.schedule)
+    out.line("return status;")
+    out.close()
+    return "\n".join(out.lines)
+
+
+def _loops(scope: Scope, schedule: CppSchedule) -> None:
+    kernel = scope.kernel
+    if schedule.vector_axis is None:
+        scalar_form(scope)
+        return
+    axes = {a.name: a for a in kernel.axes}
+    if schedule.vector_axis not in axes:
+        raise IRError(f"kernel {kernel.name} has no axis {schedule.vector_axis!r}")
+    vector = axes[schedule.vector_axis]
+    if vector.reduce:
+        row_form(scope, vector)
+    elif kernel.reduce:
+        column_form(scope, vector)
+    else:
+        pointwise_form(scope, vector)

@@ -1,0 +1,191 @@
+"""What the forms of a C++ kernel share: what is computed once, the loop over points and threads, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from fusewise.codegen.cpp_body import Scope, Writer, streamed
+from fusewise.codegen.cpp_ops import Value, as_vector, compute, stored_type
+from fusewise.codegen.expr import identifier
+from fusewise.errors import IRError
+from fusewise.ir.dtypes import BOOL, U8
+from fusewise.lower.kernel import (
+    Axis,
+    Kernel,
+    Pass,
+    Random,
+    Reduce,
+    Store,
+    operands,
+    result_dtype,
+)
+
+POINT = "continue;"
+"""What a failed check does in the loop over points; the call's result is dropped, so skipping work is safe."""
+
+
+def size_name(axis: Axis | str) -> str:
+    """C++ variable that holds an axis's size."""
+    return f"n_{identifier(axis if isinstance(axis, str) else axis.name)}"
+
+
+def all_of(kernel: Kernel) -> list[int]:
+    """Every instruction that runs, reductions excluded, in order of execution and without repeats."""
+    order = list(kernel.before)
+    for one in kernel.passes:
+        order += [*one.elem, *one.after]
+    return list(dict.fromkeys(order))
+
+
+def constants(kernel: Kernel) -> list[int]:
+    """Instructions whose value is the same for the whole kernel: computed once, before the threads start."""
+    early: set[int] = set()
+    for number in all_of(kernel):
+        instr = kernel.body[number]
+        if kernel.varies[number] or isinstance(instr, (Reduce, Store)):
+            continue
+        if all(arg in early for arg in operands(instr)):
+            early.add(number)
+    return sorted(early)
+
+
+def open_points(
+    out: Writer,
+    kernel: Kernel,
+    axes: Sequence[Axis],
+    tiles: str | None = None,
+    rows: Sequence[tuple[str, str, str]] = (),
+) -> None:
+    """Opens the loop over the points of `axes`; every thread takes a contiguous share of them.
+
+    Args:
+        out, kernel: where to print, and what.
+        axes: axes whose coordinates each point fixes.
+        tiles: C++ variable with the number of pieces of the vector axis; `tile` then names the piece.
+        rows: (C++ type, name, elements) of arrays that each thread holds.
+    """
+    factors = [size_name(a) for a in axes] + ([tiles] if tiles else [])
+    out.line(f"const int64_t points = {' * '.join(factors) or '1'};")
+    if threaded(kernel):
+        out.line("#pragma omp parallel if (points > 1)")
+    out.open("{")
+    for number in sorted(n for n in all_of(kernel) if streamed(kernel, n)):
+        instr = kernel.body[number]
+        assert isinstance(instr, Random)
+        kind = "KeepStream" if instr.kind == "keep" else "UniformStream"
+        out.line(f"fw::{kind} stream{number}(v{instr.seed}, {instr.slot & 0xFFFFFFFF}u);")
+    for order, (kind, name, count) in enumerate(rows):
+        out.line(f"{kind}* const {name} = fw::scratch<{order}, {kind}>({count});")
+    mine = "fw::share(points)"
+    if rows:
+        mine = f"{' && '.join(name for _, name, _ in rows)} ? {mine} : fw::no_memory(status)"
+    out.line(f"const fw::Share mine = {mine};")
+    out.open("for (int64_t point = mine.begin; point < mine.end; ++point) {")
+    _decode(out, axes, tiles)
+
+
+def close_points(out: Writer) -> None:
+    """Closes what `open_points` opened."""
+    out.close()
+    out.close()
+
+
+def threaded(kernel: Kernel) -> bool:
+    """True where the points are shared between threads."""
+    return bool(getattr(kernel.schedule, "threads", False))
+
+
+def _decode(out: Writer, axes: Sequence[Axis], tiles: str | None) -> None:
+    """The coordinates of `point`, the last one fastest."""
+    names = [(identifier(a.name), size_name(a)) for a in axes] + ([("tile", tiles)] if tiles else [])
+    if not names:
+        out.line("(void)point;")
+        return
+    if len(names) == 1:
+        out.line(f"const int64_t {names[0][0]} = point;")
+        return
+    out.line("int64_t rest = point;")
+    for name, size in reversed(names[1:]):
+        out.line(f"const int64_t {name} = rest % {size};")
+        out.line(f"rest /= {size};")
+    out.line(f"const int64_t {names[0][0]} = rest;")
+
+
+def split_levels(kernel: Kernel, numbers: Iterable[int], axes: Sequence[Axis]) -> list[list[int]]:
+    """Instructions by loop: list 0 stands outside the loops over `axes`, list k in the k-th of them."""
+    levels: list[list[int]] = [[] for _ in range(len(axes) + 1)]
+    for number in numbers:
+        depth = 0
+        for position, axis in enumerate(axes, start=1):
+            if axis.name in kernel.varies[number]:
+                depth = position
+        levels[depth].append(number)
+    return levels
+
+
+def reduction(kernel: Kernel, number: int) -> Reduce:
+    """Instruction `number`, which is a reduction."""
+    instr = kernel.body[number]
+    if not isinstance(instr, Reduce):
+        raise IRError(f"kernel {kernel.name}: %{number} is no reduction")
+    return instr
+
+
+def reduction_class(kernel: Kernel, number: int, along: Literal["row", "column", "scalar"], slots: int = 1) -> str:
+    """C++ class that accumulates reduction `number`: lanes of a row in `slots`, a tile of columns, or one scalar."""
+    instr = reduction(kernel, number)
+    kind = stored_type(instr.dtype)
+    prefix = {"row": "fw::", "column": "fw::Column", "scalar": "fw::Scalar"}[along]
+    tail = f", {slots}" if along == "row" else ""
+    if instr.op == "sum":
+        return f"{prefix}Sum<{kind}{tail}>"
+    if instr.op == "prod":
+        return f"{prefix}Fold<fw::Product, {kind}{tail}>"
+    if instr.op in ("any", "all"):
+        return f"{prefix}{'AnyOf' if instr.op == 'any' else 'AllOf'}"
+    rule = "fw::Largest" if instr.op in ("max", "argmax") else "fw::Smallest"
+    if instr.op in ("max", "min"):
+        if instr.dtype == BOOL:
+            return f"{prefix}{'AnyOf' if instr.op == 'max' else 'AllOf'}"
+        name = "Extreme" if instr.dtype.is_float and along == "row" else "Fold"
+        return f"{prefix}{name}<{rule}, {kind}{tail}>"
+    if instr.op in ("argmax", "argmin"):
+        of = result_dtype(kernel.body[instr.arg])
+        if of is None or instr.position is None:
+            raise IRError(f"kernel {kernel.name}: %{number} has no operand or no position")
+        return f"{prefix}Position<{rule}, {stored_type(of)}>"
+    raise IRError(f"kernel {kernel.name}: unknown reduction {instr.op!r}")
+
+
+def reduction_operands(scope: Scope, number: int, vector: bool) -> str:
+    """Text of what a reduction takes in: the value in the accumulator's type, and the position where it needs one."""
+    instr = reduction(scope.kernel, number)
+    value = scope.value(instr.arg)
+    if instr.op in ("argmax", "argmin") and value.dtype == BOOL:
+        value = Value(compute("cast", [value], U8, value.vector), U8, value.vector)
+    if instr.op not in ("argmax", "argmin", "any", "all") and value.dtype != instr.dtype:
+        text = compute("cast", [value], instr.dtype, value.vector)
+        value = Value(text, instr.dtype, value.vector)
+    text = as_vector(value) if vector else value.text
+    if instr.position is None:
+        return text
+    return f"{text}, {scope.position(instr.position, vector)}"
+
+
+def carried_now(kernel: Kernel, index: int) -> tuple[list[int], list[int]]:
+    """(carried values that pass `index` computes first, carried values of earlier passes that it reads)."""
+    passes = kernel.passes
+    earlier = {n for p in passes[:index] for n in p.elem} & kernel.carried
+    here = passes[index]
+    later = {n for p in passes[index + 1 :] for n in _touched(kernel, p)}
+    made = [n for n in here.elem if n in kernel.carried and n not in earlier and n in later]
+    read = sorted(earlier & _touched(kernel, here))
+    return made, read
+
+
+def _touched(kernel: Kernel, one: Pass) -> set[int]:
+    touched = set(one.elem)
+    for number in (*one.elem, *one.reduces):
+        touched.update(operands(kernel.body[number]))
+    return touched

@@ -1,0 +1,199 @@
+"""Forms of a C++ kernel whose vector axis is the pointwise or the reduced one, and the form without vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusewise.codegen.cpp_body import Scope
+from fusewise.codegen.cpp_loops import (
+    POINT,
+    all_of,
+    carried_now,
+    close_points,
+    open_points,
+    reduction,
+    reduction_class,
+    reduction_operands,
+    size_name,
+    split_levels,
+)
+from fusewise.codegen.cpp_ops import Value, as_vector, scalar_type, stored_type
+from fusewise.codegen.expr import identifier
+from fusewise.errors import IRError
+from fusewise.ir.dtypes import BOOL, F32, DType
+from fusewise.ir.ops import OPS
+from fusewise.lower.kernel import Axis, Compute, Kernel, Pass, Random, result_dtype
+
+BLOCK = 4096
+"""Elements of the vector axis that one point of a pointwise kernel covers: what is shared out between threads."""
+
+
+def pointwise_form(scope: Scope, vector: Axis) -> None:
+    """No reduction: the vector axis is cut into blocks, and the blocks of all rows are shared between threads."""
+    kernel, out = scope.kernel, scope.out
+    outer = [a for a in kernel.parallel if a.name != vector.name]
+    name, size = identifier(vector.name), size_name(vector)
+    out.line(f"const int64_t blocks = fw::ceil_div({size}, {BLOCK});")
+    open_points(out, kernel, outer, tiles="blocks")
+    once, each = split_levels(kernel, all_of(kernel), [vector])
+    row = scope.inner(None, POINT)
+    row.emit_all(once)
+    out.line(f"const int64_t begin = tile * {BLOCK};")
+    out.open(f"fw::vectors(begin, fw::least({size}, begin + {BLOCK}), [&](int64_t {name}, auto lanes) FW_BODY {{")
+    row.inner(vector.name, "return;").emit_all(each)
+    out.close("});")
+    close_points(out)
+
+
+def row_form(scope: Scope, vector: Axis) -> None:
+    """The vector axis is reduced over: a point is a row, and its lanes meet at the end of each pass."""
+    kernel, out = scope.kernel, scope.out
+    open_points(out, kernel, kernel.parallel, rows=_carried_rows(kernel))
+    row = scope.inner(None, POINT)
+    row.emit_all(kernel.before)
+    for index in range(len(kernel.passes)):
+        _row_pass(row, index, vector)
+    close_points(out)
+
+
+def _row_pass(row: Scope, index: int, vector: Axis) -> None:
+    kernel, out = row.kernel, row.out
+    one = kernel.passes[index]
+    outer = [a for a in kernel.reduce if a.name != vector.name]
+    made, read = carried_now(kernel, index)
+    slots = _slots(kernel, one)
+    for number in one.reduces:
+        out.line(f"{reduction_class(kernel, number, 'row', slots)} acc{number};")
+    levels = split_levels(kernel, [n for n in one.elem if n not in read], [*outer, vector])
+    row.emit_all(levels[0])
+    scope = _open_reduce_loops(row, outer, levels)
+    name, size = identifier(vector.name), size_name(vector)
+    folded = [n for n in one.reduces if reduction(kernel, n).op == "sum" and reduction(kernel, n).dtype == F32]
+    if not one.reduces:
+        out.open(f"fw::vectors(0, {size}, [&](int64_t {name}, auto lanes) FW_BODY {{")
+    else:
+        call = "vectors_folded" if folded else "vectors_by"
+        out.open(f"fw::{call}<{slots}>(0, {size}, [&](int64_t {name}, auto lanes, auto slot) FW_BODY {{")
+    body = scope.inner(vector.name, "return;")
+    for number in read:
+        _read_carried(body, number)
+    body.emit_all(levels[-1])
+    for number in made:
+        _keep_carried(body, number)
+    for number in one.reduces:
+        out.line(f"acc{number}.add({reduction_operands(body, number, vector=True)}, lanes, slot);")
+    folds = " ".join(f"acc{n}.fold();" for n in folded)
+    out.close(f"}}, [&]() FW_BODY {{ {folds} }});" if folded else "});")
+    for _ in outer:
+        out.close()
+    _results(row, one)
+    row.emit_all(one.after)
+
+
+def _slots(kernel: Kernel, one: Pass) -> int:
+    """Vectors a step: enough to hide an add's latency behind cheap elements, one where an element is dear."""
+    cost = 0.0
+    for number in one.elem:
+        instr = kernel.body[number]
+        if isinstance(instr, Compute):
+            cost += OPS[instr.op].cost
+        elif isinstance(instr, Random):
+            cost += OPS[instr.kind].cost
+    return 4 if cost <= 6 else 2 if cost <= 24 else 1
+
+
+def scalar_form(scope: Scope) -> None:
+    """No vectors: plain loops."""
+    kernel, out = scope.kernel, scope.out
+    open_points(out, kernel, kernel.parallel, rows=_carried_rows(kernel))
+    row = scope.inner(None, POINT)
+    row.emit_all(kernel.before)
+    for index, one in enumerate(kernel.passes):
+        made, read = carried_now(kernel, index)
+        for number in one.reduces:
+            out.line(f"{reduction_class(kernel, number, 'scalar')} acc{number};")
+        levels = split_levels(kernel, [n for n in one.elem if n not in read], kernel.reduce)
+        row.emit_all(levels[0])
+        body = _open_reduce_loops(row, kernel.reduce, levels)
+        for number in read:
+            dtype = _dtype(kernel, number)
+            text = f"row{number}[{_row_offset(kernel, number)}]" + (" != 0" if dtype == BOOL else "")
+            out.line(f"const {scalar_type(dtype)} v{number} = {text};")
+            body.values[number] = Value(f"v{number}", dtype)
+        body.emit_all(levels[-1])
+        for number in made:
+            out.line(f"row{number}[{_row_offset(kernel, number)}] = {body.value(number).text};")
+        for number in one.reduces:
+            out.line(f"acc{number}.add({reduction_operands(body, number, vector=False)});")
+        for _ in kernel.reduce:
+            out.close()
+        _results(row, one)
+        row.emit_all(one.after)
+    close_points(out)
+
+
+def _open_reduce_loops(scope: Scope, axes: Sequence[Axis], levels: Sequence[Sequence[int]]) -> Scope:
+    """Opens a loop for each axis and prints what stands in all but the innermost."""
+    out = scope.out
+    for depth, axis in enumerate(axes, start=1):
+        name = identifier(axis.name)
+        out.open(f"for (int64_t {name} = 0; {name} < {size_name(axis)}; ++{name}) {{")
+        scope = scope.inner(None, POINT)
+        if depth < len(levels) - 1:
+            scope.emit_all(levels[depth])
+    return scope
+
+
+def _results(row: Scope, one: Pass) -> None:
+    for number in one.reduces:
+        dtype = reduction(row.kernel, number).dtype
+        row.out.line(f"const {scalar_type(dtype)} v{number} = acc{number}.result();")
+        row.values[number] = Value(f"v{number}", dtype)
+
+
+# ---------------------------------------------------------------------------------------------------- carried values
+
+
+def _carried_rows(kernel: Kernel) -> list[tuple[str, str, str]]:
+    """(C++ type, name, elements) of the rows that hold carried values of one thread."""
+    held = sorted({n for index in range(len(kernel.passes)) for n in carried_now(kernel, index)[0]})
+    count = "*".join(size_name(a) for a in kernel.reduce)
+    return [(stored_type(_dtype(kernel, n)), f"row{n}", count) for n in held]
+
+
+def _row_offset(kernel: Kernel, number: int) -> str:
+    """Place of a carried value in its row: row-major over the reduce axes."""
+    parts = []
+    for position, axis in enumerate(kernel.reduce):
+        if axis.name in kernel.varies[number]:
+            inner = [size_name(a) for a in kernel.reduce[position + 1 :]]
+            parts.append("*".join([identifier(axis.name), *inner]))
+    return " + ".join(parts) or "0"
+
+
+def _read_carried(scope: Scope, number: int) -> None:
+    dtype = _dtype(scope.kernel, number)
+    place = f"row{number} + {_row_offset(scope.kernel, number)}"
+    if scope.is_vector(number):
+        call = f"fw::load{'_mask' if dtype == BOOL else ''}({place}, fw::Full{{}})"
+        scope.out.line(f"const auto v{number} = {call};")
+    else:
+        scope.out.line(f"const {scalar_type(dtype)} v{number} = *({place}){' != 0' if dtype == BOOL else ''};")
+    scope.values[number] = Value(f"v{number}", dtype, scope.is_vector(number))
+
+
+def _keep_carried(scope: Scope, number: int) -> None:
+    value = scope.value(number)
+    place = f"row{number} + {_row_offset(scope.kernel, number)}"
+    if scope.is_vector(number):
+        call = "store_mask" if value.dtype == BOOL else f"store<{stored_type(value.dtype)}>"
+        scope.out.line(f"fw::{call}({place}, {as_vector(value)}, fw::Full{{}});")
+    else:
+        scope.out.line(f"*({place}) = {value.text};")
+
+
+def _dtype(kernel: Kernel, number: int) -> DType:
+    dtype = result_dtype(kernel.body[number])
+    if dtype is None:
+        raise IRError(f"kernel {kernel.name}: %{number} has no value to carry")
+    return dtype

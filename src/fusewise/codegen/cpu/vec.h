@@ -1,0 +1,294 @@
+// What generated CPU kernels stand on: vectors of LANES elements for every element type, their arithmetic, random bits
+// and reductions. Plain GCC/Clang vector extensions; x86 intrinsics where the language has no word for an instruction.
+//
+// Every type has LANES elements a vector: types of up to four bytes are one hardware vector (Raw), eight-byte types are
+// a Pair of two. A vector of bools is a Mask of 32-bit lanes, all ones where true. 16-bit floats are kept as their bits
+// in uint16_t. A function of the scalar takes lane 0 of the vector's result, so that both give the same bits.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define FW_INLINE inline __attribute__((always_inline))
+#define FW_BODY __attribute__((always_inline))
+
+extern "C" int omp_get_thread_num();
+extern "C" int omp_get_max_threads();
+extern "C" int omp_get_num_threads();
+
+namespace fw {
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define FW_AVX512 1
+constexpr int LANES = 16;
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#define FW_AVX2 1
+constexpr int LANES = 8;
+#else
+constexpr int LANES = 4;
+#endif
+
+// ---------------------------------------------------------------------------------------------------- vector types
+
+template <class T, int N> struct RawOf { typedef T type __attribute__((vector_size(N * sizeof(T)))); };
+template <class T> using Raw = typename RawOf<T, LANES>::type;
+template <class T> using Half = typename RawOf<T, LANES / 2>::type;
+
+template <class T> struct Pair {
+  Half<T> lo, hi;
+  FW_INLINE T operator[](int64_t i) const { return i < LANES / 2 ? lo[i] : hi[i - LANES / 2]; }
+};
+
+template <class T> struct VecOf { using type = Raw<T>; };
+template <> struct VecOf<double> { using type = Pair<double>; };
+template <> struct VecOf<int64_t> { using type = Pair<int64_t>; };
+template <> struct VecOf<uint64_t> { using type = Pair<uint64_t>; };
+template <class T> using Vec = typename VecOf<T>::type;
+using Mask = Raw<int32_t>;
+
+template <class T> struct Bare { using type = T; };
+template <class T> struct Bare<T&> { using type = T; };
+template <class V> using Elem = typename Bare<decltype(V{}[0])>::type;  // scalar type of a vector
+
+template <class A, class B> constexpr bool is_same = false;
+template <class A> constexpr bool is_same<A, A> = true;
+template <class T> constexpr bool is_float = is_same<T, float> || is_same<T, double>;
+template <class T> constexpr bool is_scalar = is_float<T>;
+template <> constexpr bool is_scalar<bool> = true;
+template <> constexpr bool is_scalar<int8_t> = true;
+template <> constexpr bool is_scalar<uint8_t> = true;
+template <> constexpr bool is_scalar<int16_t> = true;
+template <> constexpr bool is_scalar<uint16_t> = true;
+template <> constexpr bool is_scalar<int32_t> = true;
+template <> constexpr bool is_scalar<uint32_t> = true;
+template <> constexpr bool is_scalar<int64_t> = true;
+template <> constexpr bool is_scalar<uint64_t> = true;
+template <class V> constexpr bool is_pair = false;
+template <class T> constexpr bool is_pair<Pair<T>> = true;
+
+template <int... I> struct Lanes {};
+template <int N, int... I> struct LanesTo : LanesTo<N - 1, N - 1, I...> {};
+template <int... I> struct LanesTo<0, I...> { using type = Lanes<I...>; };
+using All = typename LanesTo<LANES>::type;
+using Some = typename LanesTo<LANES / 2>::type;
+
+template <class T> constexpr T lowest() {
+  if constexpr (is_float<T>) return -static_cast<T>(__builtin_inf());
+  else if constexpr (static_cast<T>(-1) > 0) return 0;
+  else return static_cast<T>(uint64_t{1} << (8 * sizeof(T) - 1));
+}
+template <class T> constexpr T highest() {
+  if constexpr (is_float<T>) return static_cast<T>(__builtin_inf());
+  else return static_cast<T>(~lowest<T>());
+}
+template <class To, class From> FW_INLINE To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+template <class V, class T, int... I> FW_INLINE V fill_lanes(T x, Lanes<I...>) { return V{((void)I, x)...}; }
+template <class V, class T, int... I> FW_INLINE V ramp_lanes(T first, T step, Lanes<I...>) {
+  return V{static_cast<T>(first + step * I)...};
+}
+
+template <class T> FW_INLINE Vec<T> splat(T x) {
+  if constexpr (sizeof(T) == 8) return {fill_lanes<Half<T>>(x, Some{}), fill_lanes<Half<T>>(x, Some{})};
+  else return fill_lanes<Raw<T>>(x, All{});
+}
+FW_INLINE Mask splat_mask(bool x) { return splat<int32_t>(-static_cast<int32_t>(x)); }
+
+// first, first + step, first + 2 step, ...
+template <class T> FW_INLINE Vec<T> ramp(int64_t first, int64_t step) {
+  const T a = static_cast<T>(first), d = static_cast<T>(step);
+  if constexpr (sizeof(T) == 8)
+    return {ramp_lanes<Half<T>>(a, d, Some{}), ramp_lanes<Half<T>>(static_cast<T>(a + d * (LANES / 2)), d, Some{})};
+  else return ramp_lanes<Raw<T>>(a, d, All{});
+}
+
+// Two halves of a four-byte vector.
+template <class T> FW_INLINE Half<T> low_half(Raw<T> v) {
+  static_assert(sizeof(T) == 4);
+#if FW_AVX512
+  return (Half<T>)_mm512_castsi512_si256((__m512i)v);
+#elif FW_AVX2
+  return (Half<T>)_mm256_castsi256_si128((__m256i)v);
+#else
+  Half<T> r;
+  std::memcpy(&r, &v, sizeof r);
+  return r;
+#endif
+}
+template <class T> FW_INLINE Half<T> high_half(Raw<T> v) {
+  static_assert(sizeof(T) == 4);
+#if FW_AVX512
+  return (Half<T>)_mm512_extracti64x4_epi64((__m512i)v, 1);
+#elif FW_AVX2
+  return (Half<T>)_mm256_extracti128_si256((__m256i)v, 1);
+#else
+  Half<T> r;
+  std::memcpy(&r, reinterpret_cast<const char*>(&v) + sizeof r, sizeof r);
+  return r;
+#endif
+}
+template <class T> FW_INLINE Raw<T> join(Half<T> lo, Half<T> hi) {
+  static_assert(sizeof(T) == 4);
+#if FW_AVX512
+  return (Raw<T>)_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)lo), (__m256i)hi, 1);
+#elif FW_AVX2
+  return (Raw<T>)_mm256_inserti128_si256(_mm256_castsi128_si256((__m128i)lo), (__m128i)hi, 1);
+#else
+  Raw<T> r;
+  std::memcpy(&r, &lo, sizeof lo);
+  std::memcpy(reinterpret_cast<char*>(&r) + sizeof lo, &hi, sizeof hi);
+  return r;
+#endif
+}
+
+// ------------------------------------------------------------------------------------------ whole and partial vectors
+
+// How many lanes of a vector take part: all of them, or the first n.
+struct Full {
+  static constexpr int n = LANES;
+};
+struct Part {
+  int n;
+  FW_INLINE explicit Part(int64_t count) : n(static_cast<int>(count)) {}
+  FW_INLINE Mask mask() const { return ramp<int32_t>(0, 1) < splat<int32_t>(n); }
+};
+
+FW_INLINE Mask within(Full) { return splat<int32_t>(-1); }
+FW_INLINE Mask within(Part p) { return p.mask(); }
+
+template <class V> FW_INLINE V load_whole(const void* p) {
+  V v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+template <class T> FW_INLINE Vec<T> load(const T* p, Full) { return load_whole<Vec<T>>(p); }
+template <class T> FW_INLINE Vec<T> load(const T* p, Part part) {
+#if FW_AVX512
+  const uint32_t m = (1u << part.n) - 1;
+  if constexpr (sizeof(T) == 1) return (Raw<T>)_mm_maskz_loadu_epi8(static_cast<__mmask16>(m), p);
+  else if constexpr (sizeof(T) == 2) return (Raw<T>)_mm256_maskz_loadu_epi16(static_cast<__mmask16>(m), p);
+  else if constexpr (sizeof(T) == 4) return (Raw<T>)_mm512_maskz_loadu_epi32(static_cast<__mmask16>(m), p);
+  else return {(Half<T>)_mm512_maskz_loadu_epi64(static_cast<__mmask8>(m), p),
+               (Half<T>)_mm512_maskz_loadu_epi64(static_cast<__mmask8>(m >> 8), p + 8)};
+#else
+  Vec<T> v{};
+  std::memcpy(&v, p, static_cast<size_t>(part.n) * sizeof(T));
+  return v;
+#endif
+}
+template <class T> FW_INLINE void store(T* p, Vec<T> v, Full) { std::memcpy(p, &v, sizeof v); }
+template <class T> FW_INLINE void store(T* p, Vec<T> v, Part part) {
+#if FW_AVX512
+  const uint32_t m = (1u << part.n) - 1;
+  if constexpr (sizeof(T) == 1) _mm_mask_storeu_epi8(p, static_cast<__mmask16>(m), (__m128i)v);
+  else if constexpr (sizeof(T) == 2) _mm256_mask_storeu_epi16(p, static_cast<__mmask16>(m), (__m256i)v);
+  else if constexpr (sizeof(T) == 4) _mm512_mask_storeu_epi32(p, static_cast<__mmask16>(m), (__m512i)v);
+  else {
+    _mm512_mask_storeu_epi64(p, static_cast<__mmask8>(m), (__m512i)v.lo);
+    _mm512_mask_storeu_epi64(p + 8, static_cast<__mmask8>(m >> 8), (__m512i)v.hi);
+  }
+#else
+  std::memcpy(p, &v, static_cast<size_t>(part.n) * sizeof(T));
+#endif
+}
+
+// A vector made of one element a lane, `at(first + lane, lane)`; lanes that take no part are 0.
+template <class T, class N, class F> FW_INLINE Vec<T> gather(N part, int64_t first, F at) {
+  alignas(64) T lane[LANES] = {};
+  for (int l = 0; l < part.n; ++l) lane[l] = at(first + l, l);
+  return load_whole<Vec<T>>(lane);
+}
+template <class T, class N, class F> FW_INLINE void scatter(Vec<T> v, N part, int64_t first, F to) {
+  alignas(64) T lane[LANES];
+  std::memcpy(lane, &v, sizeof v);
+  for (int l = 0; l < part.n; ++l) *to(first + l, l) = lane[l];
+}
+
+// --------------------------------------------------------------------------------------- masks, comparison, selection
+
+
+template <class V> FW_INLINE Mask as_mask(V m) {  // of the lanes that a comparison gives
+  if constexpr (sizeof(V) == sizeof(Mask)) return m;
+  else return __builtin_convertvector(m, Mask);
+}
+template <class V> FW_INLINE Mask join_mask(V lo, V hi) {
+  return join<int32_t>(__builtin_convertvector(lo, Half<int32_t>), __builtin_convertvector(hi, Half<int32_t>));
+}
+FW_INLINE Half<int64_t> low_mask(Mask m) { return __builtin_convertvector(low_half<int32_t>(m), Half<int64_t>); }
+FW_INLINE Half<int64_t> high_mask(Mask m) { return __builtin_convertvector(high_half<int32_t>(m), Half<int64_t>); }
+
+#define FW_COMPARE(NAME, SIGN)                                                    \
+  template <class V> FW_INLINE auto NAME(V a, V b) {                              \
+    if constexpr (is_scalar<V>) return a SIGN b;                                  \
+    else if constexpr (is_pair<V>) return join_mask(a.lo SIGN b.lo, a.hi SIGN b.hi); \
+    else return as_mask(a SIGN b);                                                \
+  }
+FW_COMPARE(eq, ==)
+FW_COMPARE(ne, !=)
+FW_COMPARE(lt, <)
+FW_COMPARE(le, <=)
+FW_COMPARE(gt, >)
+FW_COMPARE(ge, >=)
+#undef FW_COMPARE
+
+template <class V> FW_INLINE V select(Mask m, V a, V b) {
+  if constexpr (is_pair<V>) return {low_mask(m) ? a.lo : b.lo, high_mask(m) ? a.hi : b.hi};
+  else if constexpr (sizeof(V) == sizeof(Mask)) return m ? a : b;
+  else if constexpr (sizeof(V) == 2 * LANES) return __builtin_convertvector(m, Raw<int16_t>) ? a : b;
+  else return __builtin_convertvector(m, Raw<int8_t>) ? a : b;
+}
+template <class T> FW_INLINE T select(bool m, T a, T b) { return m ? a : b; }
+
+FW_INLINE bool any(Mask m) {
+#if FW_AVX512
+  return _mm512_test_epi32_mask((__m512i)m, (__m512i)m) != 0;
+#elif FW_AVX2
+  return _mm256_movemask_ps((__m256)m) != 0;
+#else
+  int32_t bits = 0;
+  for (int i = 0; i < LANES; ++i) bits |= m[i];
+  return bits != 0;
+#endif
+}
+FW_INLINE bool any(bool m) { return m; }
+template <class N> FW_INLINE bool any(Mask m, N part) { return any(m & within(part)); }
+template <class N> FW_INLINE bool any(bool m, N) { return m; }
+
+// --------------------------------------------------------------------------------------------------- load and store
+
+FW_INLINE Mask bool_lanes(Raw<uint8_t> v) { return __builtin_convertvector(v, Mask) != 0; }
+template <class N> FW_INLINE Mask load_mask(const uint8_t* p, N part) { return bool_lanes(load(p, part)); }
+template <class N> FW_INLINE void store_mask(uint8_t* p, Mask m, N part) {
+  store<uint8_t>(p, __builtin_convertvector(m & 1, Raw<uint8_t>), part);
+}
+
+// Contiguous lanes where the mask holds, `other` elsewhere; memory is read only where it holds.
+template <class T, class N> FW_INLINE Vec<T> load_where(const T* p, Mask m, T other, N part) {
+  m = m & within(part);
+#if FW_AVX512
+  const __mmask16 k = _mm512_test_epi32_mask((__m512i)m, (__m512i)m);
+  const Vec<T> o = splat<T>(other);
+  if constexpr (sizeof(T) == 1) return (Raw<T>)_mm_mask_loadu_epi8((__m128i)o, k, p);
+  else if constexpr (sizeof(T) == 2) return (Raw<T>)_mm256_mask_loadu_epi16((__m256i)o, k, p);
+  else if constexpr (sizeof(T) == 4) return (Raw<T>)_mm512_mask_loadu_epi32((__m512i)o, k, p);
+  else return {(Half<T>)_mm512_mask_loadu_epi64((__m512i)o.lo, static_cast<__mmask8>(k), p),
+               (Half<T>)_mm512_mask_loadu_epi64((__m512i)o.hi, static_cast<__mmask8>(k >> 8), p + 8)};
+#else
+  if (!any(m)) return splat<T>(other);
+  alignas(64) T lane[LANES];
+  for (int l = 0; l < LANES; ++l) lane[l] = m[l] ? p[l] : other;
+  return load_whole<Vec<T>>(lane);
+#endif
+}
+
+}  // namespace fw
