@@ -20,9 +20,7 @@ SCRATCH = pytest.StashKey[Path]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--update-golden", action="store_true", help="write the golden files instead of comparing"
-    )
+    parser.addoption("--update-golden", action="store_true", help="write the golden files instead of comparing")
 
 
 def pytest_configure(config: pytest.Config) -> None:

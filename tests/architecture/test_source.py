@@ -44,9 +44,7 @@ READERS = {"os.getenv", "getenv", "os.environ.get", "environ.get"}
 def _texts() -> Iterator[Path]:
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
-        if any(
-            p in SKIPPED_FOLDERS or p.endswith(("_cache", "__pycache__", ".egg-info", "venv")) for p in parts
-        ):
+        if any(p in SKIPPED_FOLDERS or p.endswith(("_cache", "__pycache__", ".egg-info", "venv")) for p in parts):
             continue
         if path.is_file() and (path.suffix in TEXT_SUFFIXES or path.name in TEXT_NAMES):
             yield path
