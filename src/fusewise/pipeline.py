@@ -76,6 +76,7 @@ def machine_of(device: str) -> Machine:
             units=cpu.cores,
             cache_bytes=cpu.l3_bytes,
             source="calibrated" if "copy_bytes_per_s" in known else "modelled",
+            walks_rows=False,
         )
     model = calibrated(present_gpu(device) if device.startswith("cuda") else load_gpu(device))
     known = model.known_figures()
@@ -90,6 +91,7 @@ def machine_of(device: str) -> Machine:
         cache_bytes=model.l2_bytes,
         source="calibrated" if measured else "datasheet",
         compute_capability=_capability(model),
+        walks_rows=False,
     )
 
 
@@ -154,6 +156,7 @@ def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], optio
     call, program = build_program(plan, kernels, launches, _opaques(captured, plan), _signature(captured, role), stream)
     compiled = Compiled(role, captured, plan, kernels, source, program, clock.seconds)
     trace.record(compiled)
+    call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd then hands over the list and keeps no reference
     return call
 
 

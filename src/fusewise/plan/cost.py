@@ -26,6 +26,7 @@ class Machine:
         cache_bytes: last-level cache.
         source: where the rates come from (`datasheet`, `calibrated`, `modelled`).
         compute_capability: of a GPU, for example 90; 0 for a CPU.
+        walks_rows: whether its code generator can sum over columns in a kernel that walks rows.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Machine:
     cache_bytes: int
     source: str
     compute_capability: int = 0
+    walks_rows: bool = True
 
 
 def value_bytes(graph: Graph, node: int, hints: Mapping[str, int]) -> int:

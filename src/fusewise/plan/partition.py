@@ -172,6 +172,10 @@ class Partitioner:
                 continue
             if self._try_merge(producer, consumer, kind):
                 push(consumer)
+                for reader in self._next(consumer):
+                    # they now read what one kernel makes, and may run side by side
+                    if reader in self.regions:
+                        push(reader)
 
     def _try_merge(self, producer: int, consumer: int, kind: str) -> bool:
         gain, saved = self._gain(producer, consumer)
@@ -187,6 +191,8 @@ class Partitioner:
         try:
             shared = self._shared(producer, consumer) if kind == "siblings" else ()
             merged = merge(self.graph, self.regions[producer], self.regions[consumer], shared)
+            if merged.loop and not self.machine.walks_rows:
+                raise CannotMerge("reduce-axes", "the two reduce over different axes")
         except CannotMerge as problem:
             return note(problem.code, problem.detail)
         self._replace(producer, consumer, merged)

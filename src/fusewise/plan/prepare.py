@@ -89,14 +89,14 @@ def split_reductions(graph: Graph, machine: Machine) -> Graph:
     then the parts are a reshape and cost nothing.
     """
     hints = graph.hints()
-    wanted: dict[int, tuple[int, int]] = {}
+    wanted: dict[int, tuple[range, int]] = {}
     for node in graph:
         found = _parts(graph, node, machine, hints)
         if found is not None:
             wanted[node.id] = found
     if not wanted:
         return graph
-    return _rebuild(graph, {n: _splitter(graph, n, *dim_parts) for n, dim_parts in wanted.items()})
+    return _rebuild(graph, {n: _splitter(*cut) for n, cut in wanted.items()})
 
 
 _SPLIT_OPS = ("sum", "prod", "max", "min", "any", "all")
@@ -107,8 +107,8 @@ _LEAST_TOTAL = {"gpu": 1 << 16, "cpu": 1 << 18}
 _LONGEST_ROW = {"gpu": 1 << 14, "cpu": 1 << 16}  # sums a point of the row that a program can keep on chip
 
 
-def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int]) -> tuple[int, int] | None:
-    """(dim, number of parts) in which a reduction is split, or None."""
+def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int]) -> tuple[range, int] | None:
+    """(neighbouring dims, number of parts) in which a reduction is split, or None."""
     if node.op not in _SPLIT_OPS:
         return None
     source = graph[node.args[0]].shape
@@ -120,7 +120,9 @@ def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int])
     for d in dims:
         total *= hint(source[d], hints)
     column = len(source) - 1 not in dims
-    beside_rows = column and results <= _LONGEST_ROW[machine.kind] and _has_row_reduction(graph, source)
+    beside_rows = (
+        machine.walks_rows and column and results <= _LONGEST_ROW[machine.kind] and _has_row_reduction(graph, source)
+    )
     if total < _LEAST_TOTAL[machine.kind] and not beside_rows:
         return None
     programs = -(-results // _COLUMN_TILE[machine.kind]) if column else results
@@ -130,17 +132,28 @@ def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int])
     if programs * 2 > wanted and not beside_rows:
         return None
     target = -(-wanted // programs)
-    best: tuple[int, int] | None = None
-    for d in dims:
-        size = source[d]
+    best: tuple[range, int] | None = None
+    for run in _runs(dims):
+        size = prod(source[d] for d in run)
         if not isinstance(size, int):
             continue
         least = 1 if beside_rows else _LEAST_PART[machine.kind]
         limit = min(2 * target, max(1, total // results // least), size // 4)
         part = max((p for p in range(1, limit + 1) if size % p == 0), default=1)
         if part > 1 and (best is None or part > best[1]):
-            best = (d, part)
+            best = (run, part)
     return best
+
+
+def _runs(dims: tuple[int, ...]) -> list[range]:
+    """Runs of neighbouring dims."""
+    found: list[range] = []
+    for d in dims:
+        if found and found[-1].stop == d:
+            found[-1] = range(found[-1].start, d + 1)
+        else:
+            found.append(range(d, d + 1))
+    return found
 
 
 def _has_row_reduction(graph: Graph, shape: tuple[Size, ...]) -> bool:
@@ -154,20 +167,25 @@ def _has_row_reduction(graph: Graph, shape: tuple[Size, ...]) -> bool:
     )
 
 
-def _splitter(graph: Graph, number: int, dim: int, parts: int) -> Callable[[list[Node], Node], int]:
+def _splitter(run: range, parts: int) -> Callable[[list[Node], Node], int]:
+    """Emits a reduction whose neighbouring dims `run`, taken as one, are cut into `parts`."""
+
     def emit(nodes: list[Node], node: Node) -> int:
         source = nodes[node.args[0]]
         dims = node.attr("dims")
-        size = source.shape[dim]
+        size = prod(source.shape[d] for d in run)
         assert isinstance(size, int)
-        shape = (*source.shape[:dim], parts, size // parts, *source.shape[dim + 1 :])
+        shape = (*source.shape[: run.start], parts, size // parts, *source.shape[run.stop :])
         parted = Node(len(nodes), "reshape", (source.id,), shape, source.dtype, (), node.origin)
         nodes.append(parted)
-        inner = tuple(sorted({d if d < dim else d + 1 for d in dims}))
+        moved = 2 - len(run)
+        inner = tuple(
+            sorted({d for d in dims if d < run.start} | {run.start + 1} | {d + moved for d in dims if d >= run.stop})
+        )
         kept = tuple(s for i, s in enumerate(shape) if i not in inner)
         partial = Node(len(nodes), node.op, (parted.id,), kept, node.dtype, (("dims", inner),), node.origin)
         nodes.append(partial)
-        spot = sum(1 for i in range(dim) if i not in inner)
+        spot = sum(1 for i in range(run.start) if i not in inner)
         final = Node(len(nodes), node.op, (partial.id,), node.shape, node.dtype, (("dims", (spot,)),), node.origin)
         nodes.append(final)
         return final.id
