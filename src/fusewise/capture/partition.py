@@ -21,6 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from fusewise.capture.origin import target_name
 from fusewise.capture.random import make_random_explicit
 from fusewise.capture.schema import viewed_operand
+from fusewise.capture.statistics import take_apart
 from fusewise.capture.symbols import hint_of
 from fusewise.ir.expand import TABLE
 
@@ -58,6 +59,9 @@ def partition(
     joint.graph = fx_graph_cse(joint.graph)
     static = frozenset(kw.get("static_lifetime_input_indices") or ())
     plan = plan_saved(joint, policy, num_fwd_outputs, static)
+    apart = [node for node in plan.repeated if take_apart(joint, node)]
+    if apart:
+        plan = plan_saved(joint, policy, num_fwd_outputs, static)
     for node in plan.saved:
         _tag(node, CheckpointPolicy.MUST_SAVE)
         if node.target is operator.getitem and isinstance(node.args[0], Node):

@@ -130,7 +130,7 @@ class _Rewriter:
     def add(self, node: Node, op: Any, args: tuple[Any, ...], value: Any, **kwargs: Any) -> Node:
         with self.graph.inserting_before(node):
             made = self.graph.call_function(op, args, kwargs)
-        made.meta = {k: v for k, v in node.meta.items() if k in _KEPT_META}
+        made.meta = {k: v for k, v in node.meta.items() if k in KEPT_META}
         made.meta["val"] = value
         return made
 
@@ -156,7 +156,7 @@ class _Rewriter:
 
 
 # Beside the fake value: what says where a node came from and on which side of a joint graph it stands.
-_KEPT_META = frozenset(
+KEPT_META = frozenset(
     ("stack_trace", "nn_module_stack", "source_fn_stack", "original_aten", "from_node", "seq_nr")
     + ("partitioner_tag", "recompute", "ac_graph_id", "custom")
 )
@@ -228,12 +228,13 @@ def _rand(r: _Rewriter, node: Node) -> None:
 
 def _is_row_major(tensor: torch.Tensor) -> bool:
     """True where the strides are surely those of a contiguous tensor; asks torch nothing, so adds no guard."""
-    shape, strides = map(_expressions, (tensor.shape, tensor.stride()))
+    shape, strides = map(expressions, (tensor.shape, tensor.stride()))
     row_major = contiguous_strides(shape)
     return all(same(n, 1) or same(a, b) for n, a, b in zip(shape, strides, row_major, strict=True))
 
 
-def _expressions(values: Sequence[int | torch.SymInt]) -> tuple[Size, ...]:
+def expressions(values: Sequence[int | torch.SymInt]) -> tuple[Size, ...]:
+    """Sizes in torch's own symbols, to compare without a guard."""
     return tuple(norm(v.node.expr) if isinstance(v, torch.SymInt) else v for v in values)
 
 
