@@ -1,0 +1,367 @@
+"""Generated C++ kernels of every form, run for real against the kernel interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fusewise.codegen.cpp import unit
+from fusewise.errors import IRError, Unsupported
+from fusewise.ir import sizes
+from fusewise.ir.affine import axis, floordiv, modulo
+from fusewise.ir.dtypes import ALL, BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
+from fusewise.ir.rounding import NUMPY, Array
+from fusewise.lower.kernel import Axis
+from fusewise.runtime.cpp import LoadedLibrary, build
+from tests.cpu.cpp_kernels import Case, Make, actual, at, compare, expected, loaded, to_stored
+
+RNG = np.random.default_rng(7)
+
+HARD = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 0.5, 2.5, -2.5, 1e-30, 65504.0]
+
+
+def floats(count: int, hard: bool = False) -> Array:
+    values = RNG.standard_normal(count).astype(np.float64) * 3
+    if hard:
+        places = RNG.permutation(count)[: len(HARD)]
+        values[places] = np.array(HARD)[: len(places)]
+    return values
+
+
+def data(dtype: DType, count: int, hard: bool = False) -> Array:
+    """Values of any dtype; `hard` mixes in NaN, infinities, subnormals, extremes."""
+    if dtype == BOOL:
+        return RNG.integers(0, 2, count).astype(bool)
+    if dtype.is_float:
+        with np.errstate(over="ignore"):
+            return floats(count, hard).astype(NUMPY[dtype.name])
+    low, high = (np.iinfo(NUMPY[dtype.name]).min, np.iinfo(NUMPY[dtype.name]).max) if hard else (0, 20)
+    values = RNG.integers(low, high, count, NUMPY[dtype.name], endpoint=True)
+    if hard and count >= 4:
+        values[:4] = [low, high, 0, high - 1]
+        if dtype.kind == "int":
+            values[3] = -1
+    return values
+
+
+# ------------------------------------------------------------------------------------------------------ pointwise
+
+
+def unary_kernel(op: str, dtype: DType, count: int, ulps: int) -> Case:
+    m = Make(f"un_{op}_{dtype}", [Axis("x0", count)], "x0")
+    m.store("o", at(("x0", 1)), m.op(op, m.load("a", dtype, at(("x0", 1)))))
+    return Case(m.done(), {"a": data(dtype, count, hard=True)}, {"o": count}, ulps=ulps)
+
+
+def binary_kernel(op: str, dtype: DType, count: int) -> Case:
+    m = Make(f"bin_{op}_{dtype}", [Axis("x0", count)], "x0")
+    a, b = m.load("a", dtype, at(("x0", 1))), m.load("b", dtype, at(("x0", 1)))
+    m.store("o", at(("x0", 1)), m.op(op, a, b))
+    return Case(m.done(), {"a": data(dtype, count, True), "b": data(dtype, count, True)}, {"o": count})
+
+
+def cast_kernel(source: DType, target: DType, count: int = 77) -> Case:
+    m = Make(f"cast_{source}_{target}", [Axis("x0", count)], "x0")
+    m.store("o", at(("x0", 1)), m.op("cast", m.load("a", source, at(("x0", 1))), dtype=target))
+    narrowing = source.is_float and target.is_integer
+    values = data(source, count, hard=not narrowing)
+    return Case(m.done(), {"a": np.abs(values) if narrowing and target == U8 else values}, {"o": count})
+
+
+def pointwise_cases() -> Iterator[Case]:
+    for op in ["neg", "abs", "floor", "ceil", "trunc", "round", "sqrt"]:
+        for dtype in [F32, F64]:
+            yield unary_kernel(op, dtype, 131, 0)
+    for dtype in [I64, I32, I16, I8, U8]:
+        for op in ["neg", "abs", "not"]:
+            yield unary_kernel(op, dtype, 131, 0)
+        for op in ["add", "sub", "mul", "minimum", "maximum", "truncdiv", "floordiv", "truncrem", "and", "or", "xor"]:
+            yield binary_kernel(op, dtype, 131)
+        for op in ["shl", "shr", "eq", "lt", "le"]:
+            yield binary_kernel(op, dtype, 131)
+    yield unary_kernel("not", BOOL, 77, 0)
+    for op in ["and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum"]:
+        yield binary_kernel(op, BOOL, 77)
+    for dtype in [F32, F64]:
+        for op in ["add", "sub", "mul", "div", "minimum", "maximum", "fmod", "copysign"]:
+            yield binary_kernel(op, dtype, 131)
+        for op in ["eq", "ne", "lt", "le", "gt", "ge"]:
+            yield binary_kernel(op, dtype, 131)
+        m = Make(f"fma_{dtype}", [Axis("x0", 77)], "x0")
+        m.store("o", at(("x0", 1)), m.op("fma", *(m.load(n, dtype, at(("x0", 1))) for n in "abc")))
+        yield Case(m.done(), {n: data(dtype, 77) for n in "abc"}, {"o": 77})
+    for source in ALL:
+        for target in ALL:
+            if source != target:
+                yield cast_kernel(source, target)
+    for dtype in ALL:
+        m = Make(f"where_{dtype}", [Axis("x0", 53)], "x0")
+        cond = m.load("c", BOOL, at(("x0", 1)))
+        a, b = m.load("a", dtype, at(("x0", 1))), m.load("b", dtype, at())
+        m.store("o", at(("x0", 1)), m.op("where", cond, a, b))
+        yield Case(m.done(), {"c": data(BOOL, 53), "a": data(dtype, 53), "b": data(dtype, 1)}, {"o": 53})
+
+
+def chain(name: str, count: sizes.Size, dtype: DType = F32) -> Make:
+    m = Make(name, [Axis("x0", count)], "x0")
+    x = m.op("cast", m.load("a", dtype, at(("x0", 1))), dtype=F32) if dtype != F32 else m.load("a", F32, at(("x0", 1)))
+    y = m.op("sub", m.op("mul", x, m.const(0.3, F32)), m.const(0.1, F32))
+    z = m.op("maximum", y, m.const(0.0, F32))
+    m.store("o", at(("x0", 1)), z if dtype == F32 else m.op("cast", z, dtype=dtype))
+    return m
+
+
+def layout_cases() -> Iterator[Case]:
+    for count in range(41):
+        yield Case(chain(f"tail_{count}", count).done(), {"a": data(F32, count)}, {"o": count})
+    yield Case(chain("half_bf16", 1001, BF16).done(), {"a": floats(1001)}, {"o": 1001})
+    yield Case(chain("half_f16", 1001, F16).done(), {"a": floats(1001)}, {"o": 1001})
+    yield Case(chain("many_blocks", 30011).done(), {"a": floats(30011)}, {"o": 30011})
+    n, k = sizes.symbol("s0"), sizes.symbol("s1")
+    yield Case(chain("symbols", n * k + 3).done(), {"a": floats(63)}, {"o": 63}, {"s0": 6, "s1": 10})
+
+    # [7, 5, 33]: transposed read, broadcast read, a step of 2, a read backwards, a strided store
+    m = Make("strided", [Axis("x0", 7), Axis("x1", 5), Axis("x2", 33)], "x2")
+    a = m.load("a", F32, at(("x2", 35), ("x1", 7), ("x0", 1)))
+    b = m.load("b", F32, at(("x1", 1)))
+    c = m.load("c", F32, at(("x2", 2), ("x0", 66)))
+    d = m.load("d", F32, at(("x2", -1), const=32))
+    total = m.op("add", m.op("add", a, b), m.op("mul", c, d))
+    m.store("o", at(("x0", 165), ("x1", 33), ("x2", 1)), total)
+    m.store("t", at(("x2", 35), ("x1", 7), ("x0", 1)), total)
+    inputs = {"a": floats(1155), "b": floats(5), "c": floats(462), "d": floats(33)}
+    yield Case(m.done(), {k: v.astype(np.float32) for k, v in inputs.items()}, {"o": 1155, "t": 1155})
+
+    # quotient and remainder along the vector axis, and the index as a value
+    x = {"x0": 100}
+    m = Make("quotient", [Axis("x0", 100)], "x0")
+    i = axis("x0")
+    a = m.load("a", I32, floordiv(i, 7, x) * 7 + modulo(i, 7, x) * -1 + 6)
+    j = m.op("cast", m.index(floordiv(i, 3, x)), dtype=I32)
+    m.store("o", i, m.op("add", m.op("add", a, j), m.index(i * 5 + 2, I32)))
+    yield Case(m.done(), {"a": data(I32, 105)}, {"o": 100})
+
+    for vector in ["x1", "x0", None]:
+        m = Make(f"outer_{vector}", [Axis("x0", 37), Axis("x1", 19)], vector)
+        a = m.load("a", F64, at(("x0", 19), ("x1", 1)))
+        row = m.op("mul", m.load("r", F64, at(("x0", 1))), m.const(3.0, F64))
+        m.store("o", at(("x0", 19), ("x1", 1)), m.op("sub", a, row))
+        yield Case(m.done(), {"a": floats(37 * 19), "r": floats(37)}, {"o": 37 * 19})
+
+    m = Make("no_axes", [], None)
+    m.store("o", at(), m.op("add", m.load("a", F32, at()), m.const(1.5, F32)))
+    yield Case(m.done(), {"a": data(F32, 1)}, {"o": 1})
+
+    m = Make("empty_row", [Axis("x0", 5), Axis("x1", 0)], "x1")
+    m.store("o", at(("x1", 1)), m.op("neg", m.load("a", F32, at(("x0", 1)))))
+    yield Case(m.done(), {"a": data(F32, 5)}, {"o": 0})
+
+
+def load_cases() -> Iterator[Case]:
+    # an embedding: the row's number is data
+    m = Make("embedding", [Axis("x0", 11), Axis("x1", 45)], "x1")
+    i = m.load("i", I64, at(("x0", 1)))
+    m.check(m.op("lt", i, m.const(20, I64)))
+    m.store("o", at(("x0", 45), ("x1", 1)), m.load("w", F32, loaded(i) * 45 + axis("x1")))
+    yield Case(m.done(), {"i": RNG.integers(0, 20, 11), "w": data(F32, 900)}, {"o": 495})
+
+    # a gather along the vector axis, with 32-bit indexes and a mask
+    m = Make("gather", [Axis("x0", 75)], "x0")
+    i = m.load("i", I32, at(("x0", 1)))
+    mask = m.op("ge", i, m.const(0, I32))
+    m.check(m.op("lt", i, m.const(50, I32)), mask)
+    m.store("o", at(("x0", 1)), m.load("w", BF16, loaded(i), mask, 0.5))
+    yield Case(m.done(), {"i": RNG.integers(-20, 50, 75), "w": floats(50)}, {"o": 75})
+
+    # padding: nothing is read outside
+    for dtype in [F32, F64, I8, F16, BOOL]:
+        m = Make(f"pad_{dtype}", [Axis("x0", 3), Axis("x1", 61)], "x1")
+        j = m.index(axis("x1"))
+        inside = m.op("and", m.op("ge", j, m.const(5, I64)), m.op("lt", j, m.const(45, I64)))
+        fill = 1 if dtype == BOOL else 3
+        m.store("o", at(("x0", 61), ("x1", 1)), m.load("a", dtype, at(("x0", 40), ("x1", 1), const=-5), inside, fill))
+        yield Case(m.done(), {"a": data(dtype, 120)}, {"o": 183})
+
+    # the mask differs from lane to lane and the address does not; and the other way round
+    m = Make("mask_mixed", [Axis("x0", 40)], "x0")
+    low = m.op("lt", m.index(axis("x0")), m.const(13, I64))
+    flag = m.load("f", BOOL, at())
+    a = m.load("a", F32, at(), low, -1.0)
+    b = m.load("b", F32, at(("x0", 2)), flag, -2.0)
+    c = m.load("c", F32, at(("x0", 1)), flag, -3.0)
+    m.store("o", at(("x0", 1)), m.op("add", m.op("add", a, b), c))
+    yield Case(m.done(), {"f": np.array([True]), "a": data(F32, 1), "b": data(F32, 80), "c": data(F32, 40)}, {"o": 40})
+
+
+def random_cases() -> Iterator[Case]:
+    seed = np.array([(5 << 40) + 12345], np.int64)
+    for kind, dtype in [("keep", BOOL), ("uniform", F32)]:
+        for offset in [0, 3]:
+            m = Make(f"{kind}_row_{offset}", [Axis("x0", 3), Axis("x1", 1003)], "x1")
+            s = m.load("seed", I64, at())
+            r = m.random(kind, s, at(("x0", 1003), ("x1", 1), const=offset), 9, 0.9, dtype)
+            m.store("o", at(("x0", 1003), ("x1", 1)), r)
+            yield Case(m.done(), {"seed": seed}, {"o": 3009})
+        m = Make(f"{kind}_step", [Axis("x0", 300)], "x0")
+        r = m.random(kind, m.load("seed", I64, at()), at(("x0", 3)), 1, 0.37, dtype)
+        m.store("o", at(("x0", 1)), r)
+        yield Case(m.done(), {"seed": seed}, {"o": 300})
+        m = Make(f"{kind}_scalar", [Axis("x0", 30)], None)
+        r = m.random(kind, m.load("seed", I64, at()), at(("x0", 1)), 1, 0.37, dtype)
+        m.store("o", at(("x0", 1)), r)
+        yield Case(m.done(), {"seed": seed}, {"o": 30})
+        # far elements: the block number passes 2^32
+        m = Make(f"{kind}_far", [Axis("x0", 200)], "x0")
+        r = m.random(kind, m.load("seed", I64, at()), at(("x0", 1), const=2**36 - 100), 2, 0.5, dtype)
+        m.store("o", at(("x0", 1)), r)
+        yield Case(m.done(), {"seed": seed}, {"o": 200})
+    for p in [0.0, 1.0, 1e-9]:
+        m = Make(f"keep_{str(p).replace('.', '_').replace('-', 'm')}", [Axis("x0", 100)], "x0")
+        m.store("o", at(("x0", 1)), m.random("keep", m.load("seed", I64, at()), at(("x0", 1)), 0, p, BOOL))
+        yield Case(m.done(), {"seed": seed}, {"o": 100})
+
+
+# ------------------------------------------------------------------------------------------------------- reductions
+
+
+def norm_kernel(
+    name: str, rows: sizes.Size, columns: sizes.Size, dtype: DType, carry: bool, vector: str | None
+) -> Make:
+    """Layer norm with a weight: three passes."""
+    m = Make(name, [Axis("x0", rows), Axis("r0", columns, True)], vector, carry)
+    place = axis("x0") * columns + axis("r0")
+    x = m.load("a", dtype, place)
+    x = m.op("cast", x, dtype=F32) if dtype != F32 else x
+    count = m.size(columns, F32)
+    mean = m.op("div", m.reduce("sum", x), count)
+    centred = m.op("sub", x, mean)
+    var = m.op("div", m.reduce("sum", m.op("mul", centred, centred)), count)
+    scale = m.op("div", m.const(1.0, F32), m.op("sqrt", m.op("add", var, m.const(1e-5, F32))))
+    out = m.op("mul", m.op("mul", centred, scale), m.load("w", F32, axis("r0")))
+    m.store("o", place, out if dtype == F32 else m.op("cast", out, dtype=dtype))
+    m.store("mean", axis("x0"), mean)
+    return m
+
+
+def reduce_kernel(op: str, dtype: DType, shape: tuple[int, int], vector: str | None, hard: bool) -> Case:
+    rows, columns = shape
+    m = Make(f"{op}_{dtype}_{rows}x{columns}_{vector}", [Axis("x0", rows), Axis("r0", columns, True)], vector)
+    if vector == "x0":
+        place = axis("r0") * rows + axis("x0")
+    else:
+        place = axis("x0") * columns + axis("r0")
+    a = m.load("a", dtype, place)
+    if op in ("argmax", "argmin"):
+        r = m.reduce(op, a, position=axis("r0"))
+    elif op == "sum" and not dtype.is_float:
+        r = m.reduce(op, a, I64)
+    else:
+        r = m.reduce(op, a)
+    m.store("o", axis("x0"), r)
+    ulps = 64 if dtype.is_float and op in ("sum", "prod") else 0
+    values = data(dtype, rows * columns, hard)
+    if op in ("argmax", "argmin") and not hard:
+        values = np.round(values) if dtype.is_float else values
+    if op == "prod" and dtype.is_float:
+        values = (1 + 0.01 * floats(rows * columns)).astype(NUMPY[dtype.name])
+    return Case(m.done(), {"a": values}, {"o": rows}, ulps=ulps)
+
+
+def reduction_cases() -> Iterator[Case]:
+    for vector in ["r0", "x0", None]:
+        for dtype in [F32, F64, I64, I32, U8, I8]:
+            for op in ["max", "min", "argmax", "argmin", "sum"]:
+                hard = op != "sum" or not dtype.is_float
+                yield reduce_kernel(op, dtype, (5, 203), vector, hard)
+        for dtype in [F32, F64]:
+            yield reduce_kernel("prod", dtype, (5, 203), vector, False)
+            for op in ["max", "argmin"]:
+                yield reduce_kernel(op, dtype, (40, 7), vector, False)
+        for op in ["any", "all", "max", "min", "argmax"]:
+            yield reduce_kernel(op, BOOL, (5, 37), vector, False)
+        for op in ["sum", "max"]:
+            yield reduce_kernel(op, F32, (1, 1), vector, False)
+        for carry in [False, True]:
+            for dtype in [F32, BF16]:
+                name = f"norm_{dtype}_{vector}_{'carried' if carry else 'again'}"
+                m = norm_kernel(name, 9, 301, dtype, carry, vector)
+                inputs = {"a": floats(9 * 301), "w": floats(301)}
+                yield Case(m.done(), inputs, {"o": 9 * 301, "mean": 9}, ulps=64 if dtype == F32 else 1)
+        n, k = sizes.symbol("s0"), sizes.symbol("s1")
+        m = norm_kernel(f"norm_symbols_{vector}", n, k + 1, F32, True, vector)
+        inputs = {"a": floats(6 * 51), "w": floats(51)}
+        yield Case(m.done(), inputs, {"o": 306, "mean": 6}, {"s0": 6, "s1": 50}, ulps=64)
+
+
+BITCASTS = [(F32, I32), (I32, F32), (F64, I64), (I64, F64), (BF16, I16), (I16, BF16), (U8, I8)]
+
+
+def bitcast_kernel(source: DType, target: DType) -> Case:
+    m = Make(f"bits_{source}_{target}", [Axis("x0", 53)], "x0")
+    m.store("o", at(("x0", 1)), m.op("bitcast", m.load("a", source, at(("x0", 1))), dtype=target))
+    return Case(m.done(), {"a": data(source, 53)}, {"o": 53})
+
+
+BITCAST_CASES = [bitcast_kernel(*pair) for pair in BITCASTS]
+CASES = [*pointwise_cases(), *layout_cases(), *load_cases(), *random_cases(), *reduction_cases()]
+
+
+@pytest.fixture(scope="module")
+def library() -> LoadedLibrary:
+    return build(unit([c.kernel for c in [*CASES, *BITCAST_CASES]]))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.kernel.name)
+def test_kernel_equals_interpreter(case: Case, library: LoadedLibrary) -> None:
+    want = expected(case)
+    got = actual(case, library.function(case.kernel.name))
+    compare(case, got, want)
+
+
+@pytest.mark.parametrize("case", BITCAST_CASES, ids=lambda c: c.kernel.name)
+def test_bitcast_keeps_the_bits(case: Case, library: LoadedLibrary) -> None:
+    source, target = (b.dtype for b in case.kernel.buffers)
+    got = actual(case, library.function(case.kernel.name))["o"]
+    assert to_stored(got, target).tobytes() == to_stored(case.inputs["a"], source).tobytes()
+
+
+@pytest.mark.parametrize("vector", ["x0", None])
+def test_failed_check_is_reported_and_reads_nothing(vector: str | None) -> None:
+    m = Make("bounds", [Axis("x0", 40)], vector)
+    i = m.load("i", I64, at(("x0", 1)))
+    m.check(m.op("and", m.op("ge", i, m.const(0, I64)), m.op("lt", i, m.const(9, I64))))
+    m.store("o", at(("x0", 1)), m.load("w", F32, loaded(i)))
+    kernel = m.done()
+    function = build(unit([kernel])).function("bounds")
+    index = np.arange(40, dtype=np.int64) % 9
+    weight = np.arange(9, dtype=np.float32)
+    fine = Case(kernel, {"i": index, "w": weight}, {"o": 40})
+    compare(fine, actual(fine, function), expected(fine))
+    index = index.copy()
+    index[33] = 1 << 50  # reading there would end the process
+    with pytest.raises(IndexError, match="index out of range"):
+        actual(Case(kernel, {"i": index, "w": weight}, {"o": 40}), function)
+
+
+def test_names_that_are_no_identifiers_are_refused() -> None:
+    kernel = chain("ok", 10).done()
+    with pytest.raises(IRError, match="not an identifier"):
+        unit([replace(kernel, name="f(){}; int g")])
+    with pytest.raises(IRError, match="not an identifier"):
+        unit([replace(kernel, buffers=(replace(kernel.buffers[0], name="a; system()"), kernel.buffers[1]))])
+
+
+def test_two_kernels_of_one_name_are_refused() -> None:
+    kernel = chain("twice", 10).done()
+    with pytest.raises(IRError, match="share a name: twice"):
+        unit([kernel, kernel])
+
+
+def test_unknown_op_is_unsupported() -> None:
+    m = Make("unknown", [Axis("x0", 4)], "x0")
+    m.store("o", at(("x0", 1)), m.op("fmod", m.load("a", BOOL, at(("x0", 1)))))
+    with pytest.raises(Unsupported, match="no row for 'fmod'"):
+        unit([m.done()])
