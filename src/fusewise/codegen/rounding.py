@@ -6,16 +6,17 @@ by walking the uses of a value forward: through arithmetic and reductions, up to
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from fusewise.ir.dtypes import F32
-from fusewise.lower.kernel import Compute, Const, Instr, Kernel, Reduce, operands
+from fusewise.ir.dtypes import BF16, F32, DType
+from fusewise.lower.kernel import Compute, Const, Instr, Kernel, Reduce, operands, result_dtype
 
 # Ops that hand a small relative error on as a small relative error of much the same size.
 # fmt: off
 _ARITHMETIC = frozenset({
-    "neg", "abs", "copy", "add", "sub", "mul", "div", "where", "minimum", "maximum", "fma", "sqrt", "rsqrt", "log", "exp",
-    "tanh",
+    "neg", "abs", "copy", "add", "sub", "mul", "div", "where", "minimum", "maximum", "fma",
+    "sqrt", "rsqrt", "log", "exp", "tanh",
 })
 # fmt: on
 
@@ -54,38 +55,111 @@ def _hides(user: Instr, good: bool) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrites:
-    """Joint forms taken in a kernel.
+class Form:
+    """A cheaper form of one instruction: its text, with places for operands, and the values put there.
 
-    Attributes:
-        forms: for an instruction the text of its cheaper form and the values that the form reads.
-        absorbed: instructions that no one reads any more.
+    `constant`: type in which constants among the operands are written, None for their own.
     """
 
-    forms: dict[int, tuple[str, tuple[int, ...]]]
-    absorbed: frozenset[int]
+    text: str
+    args: tuple[int, ...]
+    constant: DType | None = None
 
 
-def rewrites(kernel: Kernel, half: frozenset[int]) -> Rewrites:
-    """Joint forms for values that are rounded to 16 bits next."""
+def joint_forms(kernel: Kernel, half: frozenset[int]) -> dict[int, Form]:
+    """Forms of two or more ops together, for values that are rounded to 16 bits next."""
     users = users_of(kernel)
-    forms: dict[int, tuple[str, tuple[int, ...]]] = {}
-    absorbed: set[int] = set()
+    forms: dict[int, Form] = {}
     for number in sorted(half):
         instr = kernel.body[number]
         if not isinstance(instr, Compute):
             continue
-        gates = ("tanh", "erf")
-        if instr.op in gates and all(_adds_one(kernel, u, number) and u in half for u in users[number]):
-            # 1 + tanh(u) = 2 / (1 + exp(-2u)) and 1 + erf(u) = erfc(-u): no cancellation where the sum is small
+        if instr.op in ("tanh", "erf") and all(_adds_one(kernel, u, number) and u in half for u in users[number]):
             for user in users[number]:
-                forms[user] = (f"lib.fast_one_plus_{instr.op}({{0}})", (instr.args[0],))
-            absorbed.add(number)
+                forms |= _gate(kernel, users, half, user, instr)
         elif instr.op == "tanh" and all(_needs_absolute(kernel, users, u, number) for u in users[number]):
-            forms[number] = ("lib.fast_tanh_absolute({0})", (instr.args[0],))
+            forms[number] = Form("lib.fast_tanh_absolute({0})", instr.args)
         elif instr.op == "div" and _is_one_plus_exp(kernel, instr.args[1]):
-            forms[number] = ("lib.fast_div({0}, {1})", instr.args)
-    return Rewrites(forms, frozenset(absorbed))
+            forms[number] = Form("lib.fast_div({0}, {1})", instr.args)
+    return forms
+
+
+def _gate(
+    kernel: Kernel, users: tuple[tuple[int, ...], ...], half: frozenset[int], gate: int, function: Compute
+) -> dict[int, Form]:
+    """Forms for `gate`, which is 1 + tanh(u) or 1 + erf(u), and for products of it with 0.5 or with 0.5 x.
+
+    (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) and (1 + erf(u)) / 2 = erfc(-u) / 2 cancel nowhere.
+    """
+    argument, scale = _scaled(kernel, function.args[0])
+    text = f"lib.fast_gate_{function.op}({{0}}, {scale!r})"
+    if len(users[gate]) == 1 and users[gate][0] in half:
+        product = kernel.body[users[gate][0]]
+        if isinstance(product, Compute) and product.op == "mul" and product.args.count(gate) == 1:
+            other = product.args[0] if product.args[1] == gate else product.args[1]
+            if _constant(kernel, other) == 0.5:
+                return {users[gate][0]: Form(text, (argument,))}
+            factor, by = _scaled(kernel, other)
+            if by == 0.5:
+                return {users[gate][0]: Form(f"{{1}} * {text}", (argument, factor))}
+    return {gate: Form(f"{text} * 2.0", (argument,))}
+
+
+def _scaled(kernel: Kernel, value: int) -> tuple[int, float]:
+    """(v, c) where `value` is v * c with a positive constant c; (value, 1.0) where it is no such product."""
+    instr = kernel.body[value]
+    if isinstance(instr, Compute) and instr.op == "mul":
+        for a, b in (instr.args, instr.args[::-1]):
+            constant = _constant(kernel, b)
+            if constant is not None and 2.0**-60 < constant < 2.0**60 and _constant(kernel, a) is None:
+                return a, constant
+    return value, 1.0
+
+
+def packed_forms(kernel: Kernel, exact: bool) -> dict[int, Form]:
+    """Casts to 16 bits of a sum, difference or product of two 16-bit values: one packed instruction for two elements.
+
+    f32 has at least twice the bits of both 16-bit formats and two more, so rounding the exact result once gives the
+    bits of rounding it to f32 first; a bf16 product below the normal range of f32 is the one exception.
+    """
+    users = users_of(kernel)
+    forms: dict[int, Form] = {}
+    for number, instr in enumerate(kernel.body):
+        if not (isinstance(instr, Compute) and instr.op == "cast" and instr.dtype.is_half):
+            continue
+        source = kernel.body[instr.args[0]]
+        if not (isinstance(source, Compute) and source.op in ("add", "sub", "mul") and source.dtype == F32):
+            continue
+        if exact and source.op == "mul" and instr.dtype == BF16:
+            continue
+        target = instr.dtype
+        only = all(isinstance(u := kernel.body[n], Compute) and u.dtype == target for n in users[instr.args[0]])
+        parts = [_narrow(kernel, a, target) for a in source.args]
+        constant = all(isinstance(kernel.body[p], Const) for p in parts if p is not None)
+        if only and None not in parts and not constant:
+            args = tuple(p for p in parts if p is not None)
+            forms[number] = Form(f"lib.{source.op}_{target.name}({{0}}, {{1}})", args, target)
+    return forms
+
+
+def _narrow(kernel: Kernel, value: int, target: DType) -> int | None:
+    """The 16-bit value that `value` was widened from, or a constant that `target` holds exactly; else None."""
+    instr = kernel.body[value]
+    if isinstance(instr, Const):
+        return value if _holds(float(instr.value), target) else None
+    if isinstance(instr, Compute) and instr.op == "cast" and result_dtype(kernel.body[instr.args[0]]) == target:
+        return instr.args[0]
+    return None
+
+
+def _holds(number: float, dtype: DType) -> bool:
+    """True where a 16-bit float holds `number` exactly, as a normal number or 0."""
+    if number == 0.0:
+        return True
+    digits, exponent = math.frexp(number)
+    low, high = (-125, 128) if dtype == BF16 else (-13, 16)
+    bits = 8 if dtype == BF16 else 11
+    return math.isfinite(number) and low <= exponent <= high and (digits * 2**bits).is_integer()
 
 
 def _constant(kernel: Kernel, value: int) -> float | None:

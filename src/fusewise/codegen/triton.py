@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fusewise.codegen import triton_ops as ops
-from fusewise.codegen.rounding import Rewrites, half_only, rewrites, users_of
+from fusewise.codegen.rounding import Form, half_only, joint_forms, packed_forms
 from fusewise.codegen.triton_index import (
     INT32_MAX,
     Dim,
@@ -26,7 +26,7 @@ from fusewise.codegen.triton_index import (
 from fusewise.errors import IRError
 from fusewise.ir import affine
 from fusewise.ir.affine import Atom, Index, Loaded
-from fusewise.ir.dtypes import BOOL, F32, I32, I64, DType
+from fusewise.ir.dtypes import BF16, BOOL, F32, I32, I64, DType
 from fusewise.ir.philox import threshold
 from fusewise.ir.sizes import Size, norm
 from fusewise.lower.kernel import (
@@ -53,18 +53,27 @@ import triton.language as tl
 from fusewise.runtime import triton_lib as lib
 """
 
+_EXACT = "# eager's bits: functions keep subnormals"
+
 # Types that each op keeps as they are; on any other op 16-bit floats are widened first.
 _MOVES = frozenset({"copy", "cast", "bitcast", "where"})
 
 
-def module(kernels: Sequence[Kernel], exact: bool) -> str:
+def module(kernels: Sequence[Kernel], exact: bool, vendor: ops.Vendor = "nvidia") -> str:
     """Source of a module that defines each kernel as a `@triton.jit` function of its name.
 
     Args:
         exact: True where results must have eager's bits; else functions may be cheaper where the error vanishes in the
             rounding that follows, and stay within about 2 ulp where f32 is stored.
+        vendor: `amd` leaves out the forms in PTX.
     """
-    return "\n\n".join([_HEADER, *(_Printer(kernel, exact).text() for kernel in kernels)])
+    header = _HEADER + (f"\n{_EXACT}\n" if exact else "")
+    return "\n\n".join([header, *(_Printer(kernel, exact, vendor).text() for kernel in kernels)])
+
+
+def is_exact(source: str) -> bool:
+    """True where `source` was made with `exact`, and so must be compiled with subnormals kept."""
+    return _EXACT in source.partition("@triton.jit")[0]
 
 
 def needs_debug(kernel: Kernel) -> bool:
@@ -75,14 +84,18 @@ def needs_debug(kernel: Kernel) -> bool:
 class _Printer:
     """Prints one kernel; the state is what is named in the current scope."""
 
-    def __init__(self, kernel: Kernel, exact: bool) -> None:
+    def __init__(self, kernel: Kernel, exact: bool, vendor: ops.Vendor) -> None:
         assert isinstance(kernel.schedule, TritonSchedule)
         self.kernel = kernel
         self.schedule = kernel.schedule
         self.tile: Tile = make_tile(kernel)
         self.exact = exact
-        self.half: frozenset[int] = frozenset() if exact else half_only(kernel)
-        self.rewrites = Rewrites({}, frozenset()) if exact else rewrites(kernel, self.half)
+        self.vendor: ops.Vendor = vendor
+        cheaper = not exact and vendor == "nvidia"
+        self.half: frozenset[int] = half_only(kernel) if cheaper else frozenset()
+        self.forms: dict[int, Form] = joint_forms(kernel, self.half)
+        if vendor == "nvidia":
+            self.forms |= packed_forms(kernel, exact)
         self.lines: list[str] = []
         self.indent = 1
         self.names: dict[int, str] = {}
@@ -93,7 +106,7 @@ class _Printer:
         for instr in kernel.body:
             self.shapes.append(self._shape(instr))
         self.reads = self._reads()
-        self.unread = self._unread()
+        self.live = self._live()
 
     # ---- the whole
 
@@ -313,7 +326,7 @@ class _Printer:
 
     def _emit_all(self, values: Sequence[int], last: bool = True) -> None:
         for value in values:
-            if value not in self.names and value not in self.unread:
+            if value not in self.names and value in self.live:
                 self._emit(value, last)
 
     def _emit(self, value: int, last: bool) -> None:
@@ -346,9 +359,9 @@ class _Printer:
         return self.names[value]
 
     def _compute(self, value: int, instr: Compute) -> None:
-        if value in self.rewrites.forms:
-            form, args = self.rewrites.forms[value]
-            self._assign(value, form.format(*map(self._operand, args)))
+        if value in self.forms:
+            form = self.forms[value]
+            self._assign(value, form.text.format(*(self._form_operand(a, form) for a in form.args)))
             return
         rounded = self._rounded(instr)
         if rounded is not None:
@@ -370,21 +383,32 @@ class _Printer:
         if instr.op == "div" and precision != "exact" and types == [F32, F32] and self._is_row(instr.args):
             text = f"lib.div_by_row({texts[0]}, {self._operand(instr.args[1])})"
         else:
-            text = ops.compute(instr.op, tuple(texts), tuple(types), instr.dtype, precision)
+            text = ops.compute(instr.op, tuple(texts), tuple(types), instr.dtype, precision, self.vendor)
         if instr.dtype.is_half and instr.op not in _MOVES:
             text = f"({text}).to({ops.TYPES[instr.dtype]})"
         self._assign(value, text)
 
+    def _form_operand(self, value: int, form: Form) -> str:
+        instr = self.kernel.body[value]
+        if isinstance(instr, Const) and form.constant is not None:
+            return ops.typed(instr.value, form.constant)
+        return self._operand(value)
+
     def _rounded(self, instr: Compute) -> str | None:
-        """The form of f32 -> 16 bits -> f32, which packs two conversions in one instruction; None for any other op."""
-        if not self._rounds(instr):
-            return None
-        source = self.kernel.body[instr.args[0]]
-        assert isinstance(source, Compute)
-        return f"lib.round_{source.dtype.name}({self._operand(source.args[0])})"
+        """The packed form of f32 -> 16 bits -> f32 and of bf16 -> f32; None for any other op."""
+        if self._rounds(instr):
+            source = self.kernel.body[instr.args[0]]
+            assert isinstance(source, Compute)
+            return f"lib.round_{source.dtype.name}({self._operand(source.args[0])})"
+        widens = instr.op == "cast" and instr.dtype == F32 and result_dtype(self.kernel.body[instr.args[0]]) == BF16
+        if widens and self.vendor == "nvidia" and self.shapes[instr.args[0]]:
+            return f"lib.widen_bf16({self._operand(instr.args[0])})"
+        return None
 
     def _rounds(self, instr: Compute) -> bool:
         source = self.kernel.body[instr.args[0]]
+        if instr.args[0] in self.forms or self.vendor != "nvidia":
+            return False
         if not (instr.op == "cast" and instr.dtype == F32 and isinstance(source, Compute) and source.op == "cast"):
             return False
         return source.dtype.is_half and result_dtype(self.kernel.body[source.args[0]]) == F32
@@ -443,14 +467,29 @@ class _Printer:
                     count[instr] = count.get(instr, 0) + 1
         return count
 
-    def _unread(self) -> frozenset[int]:
-        """Values that no printed line names: absorbed by joint forms, or rounded and widened again at once."""
-        unread = set(self.rewrites.absorbed)
-        for value, users in enumerate(users_of(self.kernel)):
-            readers = [self.kernel.body[u] for u in users]
-            if readers and all(isinstance(u, Compute) and self._rounds(u) for u in readers):
-                unread.add(value)
-        return frozenset(unread)
+    def _live(self) -> frozenset[int]:
+        """Values that a printed line reads, and what is printed for its effect."""
+        live: set[int] = set()
+        stack = [n for n, i in enumerate(self.kernel.body) if isinstance(i, (Store, Check))]
+        while stack:
+            value = stack.pop()
+            if value not in live:
+                live.add(value)
+                stack.extend(self._reads_of(value))
+        return frozenset(live)
+
+    def _reads_of(self, value: int) -> tuple[int, ...]:
+        """Values that the printed line of an instruction names."""
+        instr = self.kernel.body[value]
+        if value in self.forms:
+            return self.forms[value].args
+        if isinstance(instr, Compute) and self._rounds(instr):
+            source = self.kernel.body[instr.args[0]]
+            assert isinstance(source, Compute)
+            return source.args
+        if isinstance(instr, Load):
+            return (*operands(instr), *(g.cond for g in self._guards_of(instr)))
+        return operands(instr)
 
     def _store(self, instr: Store) -> None:
         flat = self.tile.flatten(instr.index)

@@ -15,7 +15,7 @@ import sympy
 
 from fusewise.errors import IRError
 from fusewise.ir import affine
-from fusewise.ir.affine import Atom, Div, Index, Loaded
+from fusewise.ir.affine import Atom, Div, Index, Loaded, Mod
 from fusewise.ir.sizes import Size, norm, prod
 from fusewise.lower.kernel import Kernel, Load, Store, TritonSchedule
 
@@ -163,6 +163,32 @@ def _order(kernel: Kernel, tile: Tile) -> tuple[str, ...]:
     # on a tie the later dim stays inner
     inner = max(tile.order, key=lambda d: (votes[d], tile.order.index(d)))
     return (*(d for d in tile.order if d != inner), inner)
+
+
+def aligned_sizes(kernel: Kernel) -> frozenset[str]:
+    """Sizes that must be multiples of 16 for accesses as wide as the aligned variant makes them."""
+    found: set[str] = set()
+
+    def look(size: Size) -> None:
+        if not isinstance(size, int) and content(size) % 16:
+            found.update(map(str, size.free_symbols))
+
+    def look_index(index: Index) -> None:
+        look(index.const)
+        for atom, coef in index.terms:
+            look(coef)
+            if isinstance(atom, (Div, Mod)):
+                look(atom.by)
+                look_index(atom.arg)
+
+    tile = make_tile(kernel)
+    for instr in kernel.body:
+        if isinstance(instr, (Load, Store)):
+            look_index(tile.flatten(instr.index))
+    for dim in tile.dims:
+        if dim.masked and dim.name == tile.order[-1]:
+            look(dim.size)
+    return frozenset(found)
 
 
 # ---- text of sizes and indexes

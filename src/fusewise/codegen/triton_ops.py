@@ -12,6 +12,7 @@ from fusewise.errors import IRError
 from fusewise.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
 
 Precision = Literal["exact", "full", "half"]
+Vendor = Literal["nvidia", "amd"]
 
 TYPES: dict[DType, str] = {
     F64: "tl.float64",
@@ -64,6 +65,16 @@ _EXACT: dict[str, str] = {
 _FULL: dict[str, str] = {
     "div": "{0} / {1}",
     "rsqrt": "lib.rsqrt_full({0})",
+}
+
+# What AMD's libdevice lacks.
+_AMD: dict[str, str] = {
+    "div": "{0} / {1}",
+    "sqrt": "tl.sqrt({0})",
+}
+_AMD_F32: dict[str, str] = {
+    "div": "tl.div_rn({0}, {1})",
+    "sqrt": "tl.sqrt_rn({0})",
 }
 
 # f32, rounded to 16 bits before anything sees it.
@@ -138,7 +149,9 @@ def cast(text: str, source: DType, target: DType) -> str:
     return f"{text}.to({TYPES[target]})"
 
 
-def compute(op: str, args: tuple[str, ...], types: tuple[DType, ...], dtype: DType, precision: Precision) -> str:
+def compute(
+    op: str, args: tuple[str, ...], types: tuple[DType, ...], dtype: DType, precision: Precision, vendor: Vendor
+) -> str:
     """Text of one op on operands of `types` (16-bit floats already widened, but for copy, cast and bitcast)."""
     last = types[-1]
     match op:
@@ -173,8 +186,10 @@ def compute(op: str, args: tuple[str, ...], types: tuple[DType, ...], dtype: DTy
     if op in _INFIX:
         return f"{args[0]} {_INFIX[op]} {args[1]}"
     table = _EXACT
+    if vendor == "amd":
+        table = {**table, **(_AMD_F32 if last == F32 else _AMD)}
     if last == F32 and precision != "exact":
-        table = {**_EXACT, **(_HALF if precision == "half" else _FULL)}
+        table = {**table, **(_HALF if precision == "half" else _FULL)}
     if op not in table:
         raise IRError(f"op {op!r} has no Triton form")
     return table[op].format(*args)

@@ -1,0 +1,187 @@
+"""Launches compiled Triton kernels with little Python: one generated function a kernel.
+
+That function takes the stream, the data pointers and the sizes; it computes the grid, picks the aligned or the general
+variant, and calls the launcher: torch's own, which needs no C compiler, or Triton's where that does not fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from fusewise.codegen.triton_index import aligned_sizes, make_tile, size_text
+from fusewise.errors import LaunchFailed
+from fusewise.lower.kernel import Kernel
+from fusewise.runtime.gpu_resources import Resources, read_resources
+from fusewise.runtime.triton_compile import (
+    GpuTarget,
+    compile_kernel,
+    compile_kernels,
+    install_line,
+    require_triton,
+    resources,
+)
+
+__all__ = [
+    "GpuTarget",
+    "Launcher",
+    "Resources",
+    "build_launchers",
+    "compile_kernel",
+    "compile_kernels",
+    "install_line",
+    "require_triton",
+    "resources",
+]
+
+Launch = Callable[..., None]
+
+
+class Launcher:
+    """One kernel of a generated module on one device; compiled variants are kept for good.
+
+    Call `launch(stream, *pointers, *sizes)`.
+    """
+
+    def __init__(self, source: str, kernel: Kernel, device: torch.device) -> None:
+        self.source = source
+        self.kernel = kernel
+        self.index = device.index if device.index is not None else torch.cuda.current_device()
+        major, minor = torch.cuda.get_device_capability(self.index)
+        self.target = GpuTarget(major * 10 + minor)
+        self._lock = threading.Lock()
+        self._calls: dict[bool, Launch] = {}
+        self._compiled: dict[bool, Any] = {}
+        self.launch: Launch = self._write()
+
+    def resources(self, sass: bool = True) -> Resources:
+        """What the aligned variant uses."""
+        return read_resources(self.compiled(True), self.kernel, sass)
+
+    def compiled(self, aligned: bool) -> Any:
+        """A variant, compiled on first use."""
+        with self._lock:
+            if aligned not in self._compiled:
+                self._compiled[aligned] = compile_kernel(self.source, self.kernel, self.target, aligned)
+            return self._compiled[aligned]
+
+    def _call(self, aligned: bool) -> Launch:
+        if aligned not in self._calls:
+            compiled = self.compiled(aligned)
+            with torch.cuda.device(self.index):
+                self._calls[aligned] = _bind(compiled, self.kernel, self.index)
+        return self._calls[aligned]
+
+    def _write(self) -> Launch:
+        kernel = self.kernel
+        pointers = [f"p{n}" for n in range(len(kernel.buffers))]
+        sizes = list(kernel.sizes)
+        arguments = ", ".join(["stream", *pointers, *sizes])
+        checked = [*pointers, *sorted(aligned_sizes(kernel))]
+        test = f"({' | '.join(checked)}) & 15" if checked else "False"
+        lines = [f"def launch({arguments}):", f"    grid = {_grid(kernel)}", "    if grid <= 0:", "        return"]
+        if torch.cuda.device_count() > 1:
+            lines += [f"    if current_device() != {self.index}:", "        with on_device():"]
+            lines += [f"            return launch({arguments})"]
+        given = ", ".join(["grid", arguments])
+        lines += [f"    if {test}:", f"        general({given})", "    else:", f"        aligned({given})"]
+
+        @contextlib.contextmanager
+        def on_device() -> Iterator[None]:
+            with torch.cuda.device(self.index):
+                yield
+
+        def first(aligned: bool) -> Launch:
+            name = "aligned" if aligned else "general"
+
+            def call(*args: int) -> None:
+                scope[name] = self._call(aligned)
+                scope[name](*args)
+
+            return call
+
+        scope: dict[str, Any] = {
+            "current_device": torch.cuda.current_device,
+            "on_device": on_device,
+            "aligned": first(True),
+            "general": first(False),
+        }
+        exec(compile("\n".join(lines), f"<launch of {kernel.name}>", "exec"), scope)
+        launch: Launch = scope["launch"]
+        return launch
+
+
+def build_launchers(source: str, kernels: Sequence[Kernel], device: str) -> dict[str, Launch]:
+    """The launch function of each kernel of a generated module, by name; the aligned variants are compiled at once.
+
+    Args:
+        device: `cuda` or `cuda:1`.
+    """
+    found: dict[str, Launch] = {}
+    for kernel in kernels:
+        launcher = Launcher(source, kernel, torch.device(device))
+        launcher.compiled(True)
+        found[kernel.name] = launcher.launch
+    return found
+
+
+def _grid(kernel: Kernel) -> str:
+    """Python text of the number of programs."""
+    factors: list[str] = []
+    for dim in make_tile(kernel).dims:
+        if dim.name == "r":
+            continue
+        if isinstance(dim.size, int):
+            factors.append(str(-(-dim.size // dim.block)))
+        else:
+            factors.append(f"(-(-{size_text(dim.size)} // {dim.block}))")
+    return " * ".join(factors)
+
+
+def _bind(compiled: Any, kernel: Kernel, index: int) -> Launch:
+    """`call(grid, stream, *arguments)` for one loaded variant."""
+    pointers = [f"p{n}" for n in range(len(kernel.buffers))]
+    arguments = ", ".join([*pointers, *kernel.sizes])
+    try:
+        scope, text = _torch_call(compiled, kernel, index, arguments) or _triton_call(compiled, arguments)
+    except Exception as error:
+        raise LaunchFailed(
+            f"kernel {kernel.name} cannot be loaded: {error}", "Its resources may not fit this GPU."
+        ) from error
+    exec(compile(f"def call(grid, stream, {arguments}):\n    {text}", f"<call of {kernel.name}>", "exec"), scope)
+    call: Launch = scope["call"]
+    return call
+
+
+def _torch_call(compiled: Any, kernel: Kernel, index: int, arguments: str) -> tuple[dict[str, Any], str] | None:
+    """Scope and text of a call of torch's static launcher; None where it does not fit."""
+    static = getattr(torch._C, "_StaticCudaLauncher", None)
+    meta = compiled.metadata
+    scratch = [getattr(meta, name, None) for name in ("global_scratch_size", "profile_scratch_size")]
+    if static is None or any(scratch) or meta.num_ctas != 1 or torch.version.hip is not None:
+        return None
+    extra = sum(size is not None for size in scratch)
+    kinds = "O" * len(kernel.buffers) + "l" * len(kernel.sizes) + "O" * extra
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        try:
+            loaded = static._load_kernel(file.name, meta.name, meta.shared, index)
+        except (RuntimeError, TypeError):
+            return None
+    function = loaded[-3]  # (function, registers, spills), newer ones with the module in front
+    scope = {"run": static._launch_kernel, "kept": (compiled, loaded)}
+    given = ", ".join(filter(None, [arguments, *["None"] * extra]))
+    return scope, f"run({function}, grid, 1, 1, {meta.num_warps}, {meta.shared}, {kinds!r}, ({given},), stream)"
+
+
+def _triton_call(compiled: Any, arguments: str) -> tuple[dict[str, Any], str]:
+    """Scope and text of a call of Triton's own launcher."""
+    run = compiled.run  # loads the kernel
+    scope = {"run": run, "function": compiled.function, "packed": compiled.packed_metadata, "kept": compiled}
+    return scope, f"run(grid, 1, 1, stream, function, packed, None, None, None, {arguments})"

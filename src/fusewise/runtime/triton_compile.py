@@ -1,0 +1,163 @@
+"""Compiles generated Triton modules, for the GPU at hand or for one that is not there.
+
+Kernels have two variants. The aligned one takes every pointer to be a multiple of 16 bytes and every size that matters
+a multiple of 16 elements, so that accesses are 16 bytes wide; the general one takes nothing for granted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fusewise.codegen.triton import is_exact, needs_debug
+from fusewise.codegen.triton_index import aligned_sizes
+from fusewise.codegen.triton_ops import POINTERS
+from fusewise.config import cache_dir
+from fusewise.errors import CacheFailure, CompileFailed, CompilerMissing
+from fusewise.lower.kernel import Kernel, TritonSchedule
+from fusewise.runtime.gpu_resources import Resources, read_resources
+
+# The triton that each torch was released with.
+TRITON_OF_TORCH: Mapping[str, str] = {"2.11": "3.6.0", "2.12": "3.7.0", "2.13": "3.7.1", "2.14": "3.8.0"}
+
+_lock = threading.Lock()
+_modules: dict[str, ModuleType] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class GpuTarget:
+    """A GPU to compile for: compute capability as `90`, or an AMD architecture such as `gfx942`."""
+
+    arch: int | str
+
+    @property
+    def backend(self) -> str:
+        return "cuda" if isinstance(self.arch, int) else "hip"
+
+    @property
+    def warp_size(self) -> int:
+        return 32 if isinstance(self.arch, int) else 64
+
+
+def require_triton() -> None:
+    """Raises `CompilerMissing` with the line that installs the right version where triton is absent."""
+    if importlib.util.find_spec("triton") is None:
+        raise CompilerMissing("no triton: GPU kernels cannot be compiled", f"Install it: {install_line()}")
+
+
+def install_line() -> str:
+    """The command that installs the triton which fits the installed torch."""
+    try:
+        torch_version = ".".join(version("torch").split(".")[:2])
+    except PackageNotFoundError:
+        torch_version = ""
+    wanted = TRITON_OF_TORCH.get(torch_version)
+    return f"pip install triton=={wanted}" if wanted else "pip install triton"
+
+
+def load_module(source: str) -> ModuleType:
+    """The module of a generated source, which triton must find in a file."""
+    require_triton()
+    key = hashlib.sha256(source.encode()).hexdigest()[:32]
+    with _lock:
+        if key not in _modules:
+            path = _write(cache_dir() / "triton", f"{key}.py", source)
+            name = f"fusewise_kernels_{key}"
+            spec = importlib.util.spec_from_file_location(name, path)
+            assert spec is not None and spec.loader is not None
+            loaded = importlib.util.module_from_spec(spec)
+            sys.modules[name] = loaded
+            try:
+                spec.loader.exec_module(loaded)
+            except Exception as error:
+                del sys.modules[name]
+                raise CompileFailed("a generated Triton module does not load", str(error)) from error
+            _modules[key] = loaded
+        return _modules[key]
+
+
+def _write(folder: Path, name: str, text: str) -> Path:
+    """Writes a file whose name tells its content, whole or not at all."""
+    path = folder / name
+    try:
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            return path
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise CacheFailure(
+            f"cannot write {path}: {error.strerror}", "Set FUSEWISE_CACHE_DIR to a folder with free space."
+        ) from error
+    return path
+
+
+def compile_kernel(source: str, kernel: Kernel, target: GpuTarget, aligned: bool = True) -> Any:
+    """One kernel of a generated module, compiled (Triton's `CompiledKernel`); no GPU need be present.
+
+    Raises:
+        CompileFailed: Triton or ptxas refused the kernel.
+        CompilerMissing: no triton.
+    """
+    function = getattr(load_module(source), kernel.name)
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    schedule = kernel.schedule
+    assert isinstance(schedule, TritonSchedule)
+    parameters = [*(b.name for b in kernel.buffers), *kernel.sizes]
+    signature = {b.name: POINTERS[b.dtype] for b in kernel.buffers} | dict.fromkeys(kernel.sizes, "i64")
+    fixed = aligned_sizes(kernel)
+    multiples = [n for n in parameters if n not in kernel.sizes or n in fixed] if aligned else []
+    attributes = {(parameters.index(n),): [["tt.divisibility", 16]] for n in multiples}
+    options: dict[str, Any] = {
+        "num_warps": schedule.num_warps,
+        # eager's kernels fuse where its compiler chose to; where that matters an explicit fma says so
+        "enable_fp_fusion": False,
+        "debug": needs_debug(kernel),
+        "sanitize_overflow": False,
+    }
+    if is_exact(source):
+        options |= {"enable_reflect_ftz": False, **_libdevice()}
+    try:
+        return triton.compile(
+            ASTSource(function, signature, {}, attributes),
+            target=GPUTarget(target.backend, target.arch, target.warp_size),
+            options=options,
+        )
+    except Exception as error:
+        first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise CompileFailed(f"Triton cannot compile kernel {kernel.name}: {first}", str(error)) from error
+
+
+def compile_kernels(source: str, kernels: Sequence[Kernel], target: GpuTarget, aligned: bool = True) -> dict[str, Any]:
+    """Each kernel of a generated module, compiled, by name."""
+    return {kernel.name: compile_kernel(source, kernel, target, aligned) for kernel in kernels}
+
+
+def resources(source: str, kernels: Sequence[Kernel], target: GpuTarget, sass: bool = True) -> dict[str, Resources]:
+    """What each kernel uses on a GPU, by name; compiles what is not compiled yet."""
+    compiled = compile_kernels(source, kernels, target)
+    return {kernel.name: read_resources(compiled[kernel.name], kernel, sass) for kernel in kernels}
+
+
+def _libdevice() -> dict[str, Any]:
+    """CUDA's own libdevice where its wheel is installed: Triton's is of another version, and erf differs."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        for path in sorted(Path(folder).glob("**/libdevice.10.bc")):
+            return {"extern_libs": {"libdevice": str(path)}}
+    return {}
