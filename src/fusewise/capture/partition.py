@@ -33,6 +33,8 @@ ALIVE_WEIGHT = 0.5
 # reduction): small, so that it decides only between cuts of about the same traffic.
 POINTWISE_WEIGHT = 0.1
 REDUCTION_WEIGHT = 0.5
+# A saved input that the caller's own in-place op changes before backward is an error of autograd's: the last resort.
+WRITTEN_WEIGHT = 1e6
 
 _RANDOM = ("fusewise.keep.default", "fusewise.uniform.default")
 _REDUCING = ("softmax", "norm", "sum", "mean", "var", "std", "prod", "max", "min", "cumsum")
@@ -57,6 +59,7 @@ def partition(
     make_random_explicit(joint)
     joint.graph.eliminate_dead_code()
     joint.graph = fx_graph_cse(joint.graph)
+    _save_between_checkpoints(joint)
     static = frozenset(kw.get("static_lifetime_input_indices") or ())
     plan = plan_saved(joint, policy, num_fwd_outputs, static)
     apart = [node for node in plan.repeated if take_apart(joint, node)]
@@ -159,6 +162,7 @@ class _Sides:
         backward: nodes that depend on a tangent.
         shared: all others that compute or enter: a cut runs through these.
         read_by_backward: shared nodes that a backward node or a backward output reads.
+        written: inputs that are written to after forward: what is saved must not be one of these.
         results: nodes that are forward outputs.
     """
 
@@ -180,6 +184,7 @@ class _Sides:
         self.shared = {n: None for n in nodes if n not in self.backward and n is not output}
         read = [a for n in nodes if n in self.backward for a in n.all_input_nodes]
         self.read_by_backward = {n: None for n in [*read, *gradients] if n in self.shared}
+        self.written = _written_inputs(joint, output)
         self.primals = [n for n in nodes if n.op == "placeholder" and n not in self.backward]
 
 
@@ -196,6 +201,8 @@ class _Prices:
         value = node.meta.get("val")
         if isinstance(value, (tuple, list, torch.SymFloat, torch.SymBool)) or target_name(node) in _RANDOM:
             return None
+        if node in self.side.written:
+            return WRITTEN_WEIGHT * bytes_of(node)
         if node in self.static:
             return 0.0
         if not isinstance(value, torch.Tensor):
@@ -208,6 +215,8 @@ class _Prices:
         """The arithmetic, and one write in backward where a PyTorch op must read the result there."""
         if node.op == "placeholder" or node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE:
             return None
+        if node.meta.get("recompute") in _KEEP_TAGS:
+            return 0.0  # the user's own choice
         if node not in self.side.forward or node.op == "get_attr":
             return 0.0  # it runs once, wherever that is
         if node.target is operator.getitem or viewed_operand(node) is not None:
@@ -286,6 +295,23 @@ class _Prices:
             )
         # a wall that reads the value itself is no reason: what comes behind it is
         return any(u in behind and any(a in behind for a in u.all_input_nodes) for u in readers)
+
+
+def _written_inputs(joint: GraphModule, output: Node) -> frozenset[Node]:
+    """Inputs that AOTAutograd writes to behind forward, by the descriptors that it leaves on the graph."""
+    descriptors = [d for d in _leaves(output.meta.get("desc")) if hasattr(d, "mutated_input")]
+    written = [d.mutated_input for d in descriptors]
+    return frozenset(n for n in joint.graph.find_nodes(op="placeholder") if n.meta.get("desc") in written)
+
+
+def _save_between_checkpoints(joint: GraphModule) -> None:
+    """What a checkpointed block hands to the next one is saved: without that, backward would repeat both at once."""
+    for node in joint.graph.nodes:
+        block = node.meta.get("ac_graph_id")
+        if block is not None and node.meta.get("recompute") in _KEEP_TAGS:
+            later = [u for u in node.users if u.meta.get("recompute") in _KEEP_TAGS]
+            if any(u.meta.get("ac_graph_id", block) > block for u in later):
+                node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
 def _ancestors(roots: Iterable[Node]) -> set[Node]:
