@@ -9,7 +9,7 @@ import math
 
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Scalar, Value
-from fusewise.ir.expand.common import number, own, stored
+from fusewise.ir.expand.common import number, own, rounded, stored
 from fusewise.ir.expand.table import Context, Result, expands
 from fusewise.ir.sizes import divide
 
@@ -266,7 +266,35 @@ def _prelu_backward(c: Context, grad: Value, x: Value, weight: Value) -> Result:
     )
 
 
+@expands("aten.hardshrink.default", exactness="exact")
+def _hardshrink(c: Context, x: Value, lambd: Scalar = 0.5) -> Value:
+    v = own(x)
+    inside = (v >= stored(c, -number(lambd), x.dtype)) & (v <= stored(c, number(lambd), x.dtype))
+    return c.give(c.b.where(inside, 0.0, v))
+
+
+@expands("aten.softshrink.default", exactness="exact")
+def _softshrink(c: Context, x: Value, lambd: Scalar = 0.5) -> Value:
+    v = own(x)
+    shrink = number(lambd)
+    low, high = v + shrink, v - shrink
+    return c.give(c.b.where(v > shrink, high, c.b.where(v < -shrink, low, v * 0.0)))
+
+
+@expands("aten.hardshrink_backward.default", "aten.softshrink_backward.default", exactness="exact")
+def _shrink_backward(c: Context, grad: Value, x: Value, lambd: Scalar) -> Value:
+    v = own(x)
+    inside = (v >= stored(c, -number(lambd), x.dtype)) & (v <= stored(c, number(lambd), x.dtype))
+    return c.give(c.b.where(inside, 0.0, own(grad)))
+
+
 @expands("aten.native_dropout_backward.default", exactness="exact")
 def _native_dropout_backward(c: Context, grad: Value, mask: Value, scale: float) -> Value:
+    if not grad.dtype.is_float:
+        raise Unsupported("the gradient of a dropout of integers")
     dy = own(grad)
-    return c.give(dy * mask.cast(dy.dtype) * number(scale))
+    if c.device != "cpu":
+        return c.give(mask.cast(dy.dtype) * dy * number(scale))
+    # a CPU runs two ops: the scaled mask is a tensor of its own
+    factor = rounded(mask.cast(dy.dtype) * number(scale), grad.dtype)
+    return c.give(dy * factor)

@@ -302,6 +302,24 @@ def _xlogy(c: Context, a: Operand, b: Operand) -> Value:
     return c.give(c.b.where(y.ne(y), math.nan, value))
 
 
+@expands("aten.special_xlog1py.default", "aten.special_xlog1py.self_scalar", "aten.special_xlog1py.other_scalar")
+def _xlog1py(c: Context, a: Operand, b: Operand) -> Value:
+    f = _as_float(c)
+    x, y = stored(f, a), stored(f, b)
+    value = c.b.where(x.eq(0), 0.0, x * c.b.op("log1p", y))
+    return c.give(c.b.where(y.ne(y), math.nan, value))
+
+
+@expands("aten.logaddexp.default")
+def _logaddexp(c: Context, a: Value, b: Value) -> Value:
+    x, y = stored(c, a), stored(c, b)
+    high = c.b.op("maximum", x, y)
+    gap = c.b.op("abs", x - y)
+    value = high + c.b.op("log1p", c.b.op("exp", -gap))
+    # two equal infinities: their difference is NaN
+    return c.give(c.b.where(x.eq(y) & c.b.op("abs", x).eq(math.inf), x, value))
+
+
 @expands("aten.heaviside.default", exactness="exact")
 def _heaviside(c: Context, a: Value, b: Value) -> Value:
     x, y = stored(c, a), stored(c, b)

@@ -34,7 +34,9 @@ def _rsqrt(c: Context, x: Value) -> Value:
     value = floating(c, x)
     if c.device == "cpu":
         if x.dtype.is_half:
-            only_eager_is_exact(c, "a CPU rounds the root to 16 bits in the last elements of a row and not in the others")
+            only_eager_is_exact(
+                c, "a CPU rounds the root to 16 bits in the last elements of a row and not in the others"
+            )
         return c.give(1.0 / c.b.op("sqrt", value))
     return c.give(c.b.op("rsqrt", value))
 
