@@ -23,8 +23,9 @@ from fusewise.measure.contenders import (
     warm_up,
 )
 from fusewise.measure.floors import Ceilings, floor_of, is_impossible, measure_ceilings
+from fusewise.measure.overhead import measure_overheads
 from fusewise.measure.program import DIRECTIONS, DTYPES, Case, Function, Program
-from fusewise.measure.results import BenchResult, BenchRow
+from fusewise.measure.results import BenchResult, BenchRow, CallOverhead
 from fusewise.measure.stats import median, summarize
 from fusewise.measure.timers import Call, Timer, interleave, make_timer
 from fusewise.measure.traffic import (
@@ -72,12 +73,14 @@ class Settings:
         budget_s: time after which a case stops early, with at least seven samples; None: all rounds.
         subject: the contender whose results are compared with eager's.
         count_fusewise_kernels: counts the kernels that Fusewise launches in a call on a CPU; None: not counted.
+        overheads: also measure what a call costs the host.
     """
 
     rounds: int = 30
     budget_s: float | None = None
     subject: str = "fusewise"
     count_fusewise_kernels: KernelCounter | None = None
+    overheads: bool = False
 
 
 @dataclass(slots=True)
@@ -181,9 +184,13 @@ def run_cases(
             show((i + share) / len(cases), f"{label}: {text}")
 
         rows.append(_bench(bench_case, contenders, ceilings, timer, settings, stand, show_case))
+    overheads: tuple[CallOverhead, ...] = ()
+    if settings.overheads:
+        show(1.0, "timing calls on tiny tensors")
+        overheads = measure_overheads(contenders, device)
     show(1.0, "done")
     host = {"device": stand[0], "host": machine.device_name("cpu"), "threads": str(torch.get_num_threads())}
-    return BenchResult(tuple(rows), asdict(ceilings), host)
+    return BenchResult(tuple(rows), asdict(ceilings), host, overheads)
 
 
 def _check_device(device: str, cases: Sequence[BenchCase]) -> None:

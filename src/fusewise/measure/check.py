@@ -46,11 +46,16 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
-    """Distance of one tensor to its fp64 reference: largest absolute, and root-mean-square relative to it."""
+class Agreement:
+    """How one result compares with eager's.
 
-    largest: float
-    relative: float
+    Attributes:
+        problem: what differs by more than the tolerance, in words; None for nothing.
+        ratio: error against fp64 / eager's own, both as root-mean-square; 0 where eager's is 0.
+    """
+
+    problem: str | None
+    ratio: float = 0.0
 
 
 def verify_contender(program: Program, workload: Workload, contender: Contender, entry: Function) -> Verification:
@@ -111,7 +116,7 @@ class _Reference(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.nn.functional.dropout and self._kept is not None:
             p = args[1] if len(args) > 1 else kwargs["p"]
-            return args[0] * (self._kept.to(args[0].dtype) / (1.0 - p))
+            return torch.where(self._kept, args[0], 0.0) / (1.0 - p)
         if func is torch.Tensor.float and self._wide:
             return args[0].double()
         return func(*args, **kwargs)
@@ -127,51 +132,42 @@ def _compare(workload: Workload, found: Sequence[torch.Tensor], kept: torch.Tens
         return Verification(True, False, f"{len(found)} results differ in number from eager's {len(eager)}")
     worst = 0.0
     for i, (ours, theirs, reference) in enumerate(zip(found, eager, exact, strict=True)):
-        problem = disagreement(ours, theirs, reference)
-        if problem is not None:
-            return Verification(True, False, f"result {i} of {len(found)}: {problem}")
-        if ours.is_floating_point():
-            own, other = error_of(ours, reference), error_of(theirs, reference)
-            worst = max(worst, own.relative / other.relative if other.relative else 0.0)
+        agreement = compare(ours, theirs, reference)
+        if agreement.problem is not None:
+            return Verification(True, False, f"result {i} of {len(found)}: {agreement.problem}")
+        worst = max(worst, agreement.ratio)
     return Verification(True, True, f"{len(found)} results against eager and fp64, worst error {worst:.2f} of eager's")
 
 
-def error_of(tensor: torch.Tensor, reference: torch.Tensor) -> Error:
-    """Distance to the reference over the elements where that is finite."""
-    finite = reference.isfinite()
-    distance = torch.where(finite, (tensor.double() - reference).abs(), 0.0)
-    size = torch.where(finite, reference, 0.0)
-    if not tensor.numel():
-        return Error(0.0, 0.0)
-    norm = float(size.norm())
-    return Error(float(distance.max()), float(distance.norm()) / norm if norm else float(distance.norm()))
-
-
-def disagreement(ours: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> str | None:
-    """What differs between a result and eager's by more than the tolerance, in words; None for nothing.
-
-    Args:
-        reference: the same in fp64.
-    """
+def compare(ours: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> Agreement:
+    """Compare a result with eager's and with the same in fp64."""
     if ours.shape != eager.shape or ours.dtype != eager.dtype:
-        return f"{ours.dtype} {tuple(ours.shape)} differs from eager's {eager.dtype} {tuple(eager.shape)}"
+        return Agreement(f"{ours.dtype} {tuple(ours.shape)} differs from eager's {eager.dtype} {tuple(eager.shape)}")
     if not ours.is_floating_point():
-        return None if torch.equal(ours, eager) else "integers differ"
-    special = ~reference.isfinite()
-    if not torch.equal(ours[special].nan_to_num(), eager[special].nan_to_num()) or not torch.equal(
-        ours.isnan(), eager.isnan()
-    ):
-        return "NaN or infinity where eager has none, or the other way round"
+        return Agreement(None if torch.equal(ours, eager) else "integers differ")
+    if not ours.numel():
+        return Agreement(None)
+    special = ~(reference.isfinite() & eager.isfinite())
+    if not _same_special(ours, eager, special):
+        return Agreement("NaN or infinity where eager has none, or the other way round")
+    size = reference.abs().masked_fill_(special, 0.0)
+    own, other = ((t.double() - reference).abs_().masked_fill_(special, 0.0) for t in (ours, eager))
     epsilon = torch.finfo(ours.dtype).eps
-    own, other = error_of(ours, reference), error_of(eager, reference)
-    if own.relative > ERROR_RATIO * other.relative + RMS_EPSILONS * epsilon:
-        return f"relative error {own.relative:.3g} against eager's {other.relative:.3g}"
-    finite_size = torch.where(special, 0.0, reference.abs())
-    allowed = ERROR_RATIO * other.largest + ELEMENT_EPSILONS * epsilon * finite_size
-    excess = torch.where(special, 0.0, (ours.double() - reference).abs()) - allowed
-    if ours.numel() and float(excess.max()) > 0.0:
-        place = tuple(int(i) for i in torch.unravel_index(excess.argmax(), excess.shape))
-        return (
-            f"at {place}: {float(ours[place]):.6g}, eager {float(eager[place]):.6g}, fp64 {float(reference[place]):.9g}"
-        )
-    return None
+    norm, own_norm, other_norm = (float(t.norm()) for t in (size, own, other))
+    ratio = own_norm / other_norm if other_norm else 0.0
+    if own_norm > ERROR_RATIO * other_norm + RMS_EPSILONS * epsilon * norm:
+        return Agreement(f"error {own_norm / norm:.3g} against eager's {other_norm / norm:.3g}", ratio)
+    excess = own - size.mul_(ELEMENT_EPSILONS * epsilon)
+    if float(excess.max()) <= ERROR_RATIO * float(other.max()):
+        return Agreement(None, ratio)
+    place = tuple(int(i) for i in torch.unravel_index(excess.argmax(), excess.shape))
+    values = f"{float(ours[place]):.6g}, eager {float(eager[place]):.6g}, fp64 {float(reference[place]):.9g}"
+    return Agreement(f"at {place}: {values}", ratio)
+
+
+def _same_special(ours: torch.Tensor, eager: torch.Tensor, special: torch.Tensor) -> bool:
+    """True if where eager or fp64 has no number, ours is what eager's is, and a number everywhere else."""
+    if not bool((ours.isfinite() | special).all()):
+        return False
+    chosen, theirs = ours[special], eager[special]
+    return bool(((chosen == theirs) | (chosen.isnan() & theirs.isnan())).all())

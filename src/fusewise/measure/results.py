@@ -61,6 +61,15 @@ class BenchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CallOverhead:
+    """Host time in us of one call on tiny tensors: dispatch, launches, and kernels with next to nothing to do."""
+
+    contender: str
+    direction: Literal["forward", "train"]
+    call_us: Summary
+
+
+@dataclass(frozen=True, slots=True)
 class BenchResult:
     """All rows of one run, with the ceilings that their floors rest on.
 
@@ -68,11 +77,13 @@ class BenchResult:
         rows: one per program, size, dtype and direction.
         ceilings: the fields of `floors.Ceilings`.
         machine: what the run stood on, by name: device, host, threads.
+        overheads: host time of a call by contender, where it was measured.
     """
 
     rows: tuple[BenchRow, ...]
     ceilings: dict[str, Any]
     machine: dict[str, str]
+    overheads: tuple[CallOverhead, ...] = ()
 
     @property
     def findings(self) -> list[str]:
@@ -103,8 +114,13 @@ def write_results(path: Path, result: BenchResult) -> None:
 
 def to_json(result: BenchResult) -> str:
     """The text of a results file."""
-    rows = [asdict(row) for row in result.rows]
-    document = {"schema": SCHEMA, "machine": result.machine, "ceilings": result.ceilings, "rows": rows}
+    document = {
+        "schema": SCHEMA,
+        "machine": result.machine,
+        "ceilings": result.ceilings,
+        "overheads": [asdict(overhead) for overhead in result.overheads],
+        "rows": [asdict(row) for row in result.rows],
+    }
     return json.dumps(document, indent=1) + "\n"
 
 
@@ -121,11 +137,12 @@ def from_document(document: Any, source: str = "results") -> BenchResult:
     """The result that a parsed results file holds; `source` names it in errors."""
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ResultsInvalid(f"{source} does not follow the schema {SCHEMA}.", "Write it again with `fusewise bench`.")
-    missing = {"rows", "ceilings", "machine"} - set(document)
+    missing = {"rows", "ceilings", "machine", "overheads"} - set(document)
     if missing:
         raise ResultsInvalid(f"{source} lacks {', '.join(sorted(missing))}.")
     rows = tuple(_typed(BenchRow, row, f"{source}, row {i}") for i, row in enumerate(document["rows"]))
-    return BenchResult(rows, dict(document["ceilings"]), dict(document["machine"]))
+    overheads = _typed(tuple[CallOverhead, ...], document["overheads"], f"{source}, overheads")
+    return BenchResult(rows, dict(document["ceilings"]), dict(document["machine"]), overheads)
 
 
 def _typed(kind: Any, value: Any, where: str) -> Any:

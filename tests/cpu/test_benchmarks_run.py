@@ -1,0 +1,113 @@
+"""Every program of the catalogue runs, and the bench itself runs with and without contenders that work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.catalogue import PROGRAMS
+from fusewise.errors import EnvironmentFailure
+from fusewise.measure import bench
+from fusewise.measure.bench import BenchCase, Settings, bench_cases, run, run_cases
+from fusewise.measure.contenders import Contender, contenders_named
+from fusewise.measure.floors import Ceilings
+from fusewise.measure.overhead import measure_overheads
+from fusewise.measure.program import Program
+from fusewise.measure.results import load_results, write_results
+from fusewise.measure.workload import prepare, tensors_in
+
+CASES = [
+    pytest.param(program, direction, dtype, id=f"{program.name}-{direction}-{dtype}")
+    for program in PROGRAMS.values()
+    for direction in program.directions
+    for dtype in program.dtypes
+]
+
+
+@pytest.mark.parametrize(("program", "direction", "dtype"), CASES)
+def test_program_runs(program: Program, direction: str, dtype: str) -> None:
+    workload = prepare(program, program.case("tiny", dtype, direction=direction))
+    results = workload.results(workload.function, seed=0)
+    assert results
+    assert all(t.isfinite().all() for t in results)
+    if direction == "train":
+        assert workload.leaves
+        gradients = results[-len(workload.leaves) :]
+        assert [g.shape for g in gradients] == [leaf.shape for leaf in workload.leaves]
+        assert all(g.any() for g in gradients)
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_inputs_are_the_same_each_time(program: Program) -> None:
+    _, first = program.make("tiny", program.dtypes[0])
+    _, second = program.make("tiny", program.dtypes[0])
+    assert all(torch.equal(a, b) for a, b in zip(tensors_in(first), tensors_in(second), strict=True))
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_peers_compute_the_same(program: Program) -> None:
+    case = program.case("tiny", program.dtypes[0])
+    workload = prepare(program, case)
+    expected = workload.results(workload.function, seed=0)
+    for build in program.peers.values():
+        found = workload.results(build(case), seed=0)
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
+
+
+def _broken(function: object) -> object:
+    raise RuntimeError("no such compiler\nmore about it")
+
+
+def test_bench_of_one_program(tmp_path: Path) -> None:
+    shares: list[float] = []
+    cases = bench_cases([PROGRAMS["gelu_dropout_residual_layer_norm"]], ["tiny"], "cpu", directions=["train"])
+    contenders = (*contenders_named(["eager", "inductor"]), Contender("broken", _broken))  # type: ignore[arg-type]
+    settings = Settings(rounds=5, subject="inductor")
+    result = run_cases(cases, contenders, "cpu", settings, lambda share, text: shares.append(share))
+    (row,) = result.rows
+    assert row.verified and not row.mismatched, row.verify_note
+    assert set(row.times_us) == {"eager", "inductor"}
+    assert all(summary.runs == 5 for summary in row.times_us.values())
+    assert row.failures == {"broken": "RuntimeError: no such compiler"}
+    assert set(row.compile_s) == {"inductor"} and row.compile_s["inductor"] > 0.0
+    assert row.kernels["eager"] == 9  # dropout is three operators forward on a CPU, one backward
+    assert row.kernels["inductor"] == 3  # forward, its seed, backward
+    assert all(peak is not None and peak > 0 for peak in row.peak_bytes.values())
+    assert result.findings == []
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    write_results(tmp_path / "run.json", result)
+    assert load_results(tmp_path / "run.json") == result
+
+
+def test_impossible_times_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Ceilings(1e-3, 1e-3, 1e-3, {}, empty_kernel_us=0.1)  # 1 MB/s: nothing may be as fast as it is
+    monkeypatch.setattr(bench, "measure_ceilings", lambda *_: slow)
+    settings = Settings(rounds=3, subject="eager")
+    result = run([PROGRAMS["add_mul"]], ["tiny"], ["eager"], directions=["forward"], settings=settings)
+    assert result.rows[0].impossible == ("eager",)
+    assert len(result.findings) == 1
+
+
+def test_call_overheads() -> None:
+    found = measure_overheads(contenders_named(["eager"]), "cpu", rounds=3, calls=20)
+    by_name = {(o.contender, o.direction): o.call_us.median for o in found}
+    assert set(by_name) == {(c, d) for c in ("empty", "eager") for d in ("forward", "train")}
+    assert all(value > 0.0 for value in by_name.values())
+
+
+def test_a_missing_device_is_named() -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has the device")
+    with pytest.raises(EnvironmentFailure, match="no CUDA device"):
+        run([PROGRAMS["softmax"]], device="cuda")
+
+
+def test_what_does_not_fit_in_memory_is_refused_before_it_is_built() -> None:
+    huge = {"n": 2**42, "k": 8}
+    program = PROGRAMS["chain"]
+    case = program.case(huge, "fp32")
+    with pytest.raises(EnvironmentFailure, match="GB of memory"):
+        run_cases([BenchCase(program, "huge", "fp32", case)], contenders_named(["eager"]), "cpu")
