@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TensorifyScalarRestartAnalysis
 from torch._dynamo.utils import counters
+from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from fusewise.capture.partition import partition, torch_partition
@@ -88,6 +89,8 @@ class Backend:
         try:
             if role == "inference":
                 make_random_explicit(gm)
+            if role == "forward":
+                _allow_backward_twice()
             compile_graph = self._compile_graph
             if compile_graph is None:
                 from fusewise.pipeline import compile_graph as default  # it imports the whole compiler
@@ -124,6 +127,16 @@ class Backend:
                 return
             self._warned.add(problem)
         warnings.warn(f"fusewise: {consequence}: {type(cause).__name__}: {problem}", stacklevel=2)
+
+
+def _allow_backward_twice() -> None:
+    """Backward with `retain_graph=True` works as in eager.
+
+    torch forbids it where a compiled backward may write into saved tensors ("donated buffers"); ours never does.
+    """
+    metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
+    if metadata is not None:
+        metadata.bw_donated_idxs = []
 
 
 def backend_for(options: Options) -> Backend:

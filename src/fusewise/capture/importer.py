@@ -165,6 +165,8 @@ class _Importer:
             if self.roots[parent] is not parent:
                 self.roots[node] = self.roots[parent]
             return
+        if "val" not in node.meta:
+            raise Unsupported(f"{target_name(node)} without a description of its result")
         effect = node.is_impure(impure_random=False)
         if effect and not _is_collective(node):
             raise Unsupported(f"{target_name(node)} has an effect")

@@ -81,8 +81,6 @@ def torch_partition(joint: GraphModule, inputs: Sequence[Any], **kw: Any) -> tup
     for node in joint.graph.nodes:
         if node.op == "call_function" and target_name(node) in _RANDOM:
             _tag(node, CheckpointPolicy.MUST_RECOMPUTE)
-        elif node.op == "call_function" and target_name(node) == "fusewise.seed.default":
-            _tag(node, CheckpointPolicy.MUST_SAVE)
     split: tuple[GraphModule, GraphModule]
     try:
         split = min_cut_rematerialization_partition(joint, inputs, **kw)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
+from torch.utils.checkpoint import CheckpointPolicy
 
 from fusewise.ir.philox import KEY_STEP, MULTIPLIER, ROUNDS, threshold
 from fusewise.ir.sizes import Size, contiguous_strides, norm, same
@@ -119,6 +120,9 @@ class _Rewriter:
         if seed is None:
             made = self.fake(lambda: _seed_fake(like.device))
             seed = self.add(node, torch.ops.fusewise.seed.default, (like.device,), made)
+            # also inside a checkpointed block: one drawn again would be another
+            seed.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+            seed.meta.pop("ac_graph_id", None)
             self.seeds[like.device] = seed
         dtype = torch.bool if op is torch.ops.fusewise.keep.default else torch.float32
         size = [self.size(node, d, s, source) for d, s in enumerate(like.shape)]
