@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from benchmarks import peers
 from benchmarks.common import BOTH, Inputs, tensor_bytes
 from fusewise.measure.program import Built, Case, Cost, Program
 
@@ -51,6 +52,7 @@ PROGRAMS = (
         cost=_gated_cost,
         sizes=SIZES,
         directions=BOTH,
+        peers={"liger": peers.liger_swiglu},
         note="silu(gate) * up",
     ),
     Program(
@@ -59,6 +61,7 @@ PROGRAMS = (
         cost=_gated_cost,
         sizes=SIZES,
         directions=BOTH,
+        peers={"liger": peers.liger_geglu},
         note="gelu(tanh) of gate * up",
     ),
 )

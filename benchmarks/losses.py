@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
+from benchmarks import peers
 from benchmarks.common import BOTH, FP32, INT64, Inputs, cast_bytes, tensor_bytes
 from fusewise.measure.program import Built, Case, Cost, Program
 
@@ -46,6 +47,7 @@ PROGRAMS = (
             "full": {"rows": 8192, "classes": 128256},
         },
         directions=BOTH,
+        peers={"liger": peers.liger_cross_entropy},
         note="fp32 inside; the floor allows three passes over the logits",
     ),
 )

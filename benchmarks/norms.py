@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from benchmarks import peers
 from benchmarks.common import BOOL, BOTH, FP32, Inputs, cast_bytes, tensor_bytes
 from fusewise.measure.program import Built, Case, Cost, DropoutProbe, Program
 
@@ -281,6 +282,7 @@ PROGRAMS = (
         cost=_layer_norm_cost,
         sizes=ROWS,
         directions=BOTH,
+        peers={"liger": peers.liger_layer_norm},
         note="layer norm with weight and bias",
     ),
     Program(
@@ -289,6 +291,7 @@ PROGRAMS = (
         cost=_rms_norm_cost,
         sizes=ROWS,
         directions=BOTH,
+        peers={"liger": peers.liger_rms_norm},
         note="F.rms_norm",
     ),
     Program(
@@ -297,6 +300,7 @@ PROGRAMS = (
         cost=_rms_norm_by_hand_cost,
         sizes=ROWS,
         directions=BOTH,
+        peers={"liger": peers.liger_rms_norm},
         note="RMS norm written out, fp32 inside",
     ),
     Program(
@@ -305,6 +309,7 @@ PROGRAMS = (
         cost=_add_rms_norm_cost,
         sizes=ROWS,
         directions=BOTH,
+        peers={"liger": peers.liger_add_rms_norm},
         note="residual addition + RMS norm written out, both outputs",
     ),
     Program(

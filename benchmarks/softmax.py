@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from benchmarks import peers
 from benchmarks.common import BOOL, BOTH, INT64, Inputs, ragged_lengths, tensor_bytes
 from fusewise.measure.program import Built, Case, Cost, Program
 
@@ -79,6 +80,8 @@ PROGRAMS = (
             "full": {"rows": 4096, "cols": 32768},
         },
         directions=BOTH,
+        peers={"liger": peers.liger_softmax},
+        note="over rows",
     ),
     Program(
         name="softmax_long_row",

@@ -11,7 +11,7 @@ from benchmarks.catalogue import PROGRAMS
 from fusewise.errors import EnvironmentFailure
 from fusewise.measure import bench
 from fusewise.measure.bench import BenchCase, Settings, bench_cases, run, run_cases
-from fusewise.measure.contenders import Contender, contenders_named
+from fusewise.measure.contenders import Contender, contenders_named, peers_of
 from fusewise.measure.floors import Ceilings
 from fusewise.measure.overhead import measure_overheads
 from fusewise.measure.program import Program
@@ -51,8 +51,8 @@ def test_peers_compute_the_same(program: Program) -> None:
     case = program.case("tiny", program.dtypes[0])
     workload = prepare(program, case)
     expected = workload.results(workload.function, seed=0)
-    for build in program.peers.values():
-        found = workload.results(build(case), seed=0)
+    for peer in peers_of(program, case):
+        found = workload.results(peer.compile(workload.function), seed=0)
         for ours, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=2e-2)
 

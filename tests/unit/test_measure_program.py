@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks.catalogue import FAMILIES, PROGRAMS
+from benchmarks.grid import grid_cases, points
 from fusewise.errors import UnknownName, UsageError
 from fusewise.measure.bench import bench_cases
-from fusewise.measure.contenders import FUSION_SWITCHES, available_switches, contenders_named, own_entry
-from fusewise.measure.program import load_catalogue, select
+from fusewise.measure.contenders import FUSION_SWITCHES, available_switches, contenders_named, own_entry, peers_of
+from fusewise.measure.program import Case, Function, Program, load_catalogue, select
 
 ROOT = Path(__file__).parents[2]
 
@@ -18,10 +20,9 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
-def test_every_program_has_its_sizes(program: object) -> None:
-    sizes = PROGRAMS[program.name].sizes  # type: ignore[attr-defined]
-    assert set(sizes) == {"tiny", "small", "full"}
-    assert len({tuple(size) for size in sizes.values()}) == 1
+def test_every_program_has_its_sizes(program: Program) -> None:
+    assert set(program.sizes) == {"tiny", "small", "full"}
+    assert len({tuple(size) for size in program.sizes.values()}) == 1
 
 
 @pytest.mark.parametrize(
@@ -85,3 +86,21 @@ def test_each_contender_gets_a_code_object_of_its_own() -> None:
     first, second = own_entry(max), own_entry(max)
     assert first.__code__ is not second.__code__
     assert first(1, 3) == second(1, 3) == 3
+
+
+def test_the_grid_has_about_forty_points() -> None:
+    assert 38 <= len(points()) <= 45
+    assert {(1, 2**22), (65536, 16), (4096, 4096)} <= set(points())
+    cases = grid_cases("cpu", "fp32", most_elements=2**12)
+    assert all(c.case.size["rows"] * c.case.size["cols"] <= 2**12 for c in cases)
+    assert cases[0].label == "softmax forward 1x16 fp32"
+
+
+def test_only_installed_peers_take_part() -> None:
+    def missing(_case: Case) -> Function:
+        raise ImportError("not installed")
+
+    program = replace(PROGRAMS["softmax"], peers={"missing": missing, "there": lambda _case: max})
+    (peer,) = peers_of(program, program.case("tiny", "fp32"))
+    assert peer.name == "there"
+    assert peer.compile(min) is max

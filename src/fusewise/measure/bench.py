@@ -283,7 +283,7 @@ def _bench(
 
 def _start(contender: Contender, workload: Workload, timer: Timer) -> _Run:
     """Compile a contender with cold caches and time its first call against two warm ones."""
-    work = workload.cloned() if workload.inplace else workload
+    work = workload.cloned() if workload.inplace or contender.owns_args else workload
     if not contender.compiles:
         entry = contender.compile(work.function)
         call = work.step(entry)

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -37,6 +38,7 @@ class Contender:
         name: its column in the results.
         compile: function or module -> what is called instead; may raise anything, which is recorded.
         compiles: False for one that has nothing to compile, and so no compile time.
+        owns_args: True for one that gets arguments of its own, since it may overwrite them.
         inductor: True where the kernels of a CPU call are counted in Inductor's generated wrappers.
         count_cpu_kernels: counts the kernels of a call on a CPU where `inductor` does not; None: not counted.
     """
@@ -44,6 +46,7 @@ class Contender:
     name: str
     compile: Callable[[Function], Function]
     compiles: bool = True
+    owns_args: bool = False
     inductor: bool = False
     count_cpu_kernels: KernelCounter | None = None
 
@@ -106,12 +109,19 @@ def contenders_named(
 
 
 def peers_of(program: Program, case: Case) -> tuple[Contender, ...]:
-    """The program's named peers: other implementations, which take the place of the function."""
+    """The program's named peers that are installed: other implementations, which take the function's place."""
+    found = []
+    for name, build in program.peers.items():
+        try:
+            function = build(case)
+        except ImportError:
+            continue
+        found.append(Contender(name, partial(_instead, function), compiles=False, owns_args=True))
+    return tuple(found)
 
-    def contender(name: str, build: Callable[[Case], Function]) -> Contender:
-        return Contender(name, lambda _function: build(case), compiles=False)
 
-    return tuple(contender(name, build) for name, build in program.peers.items())
+def _instead(peer: Function, _function: Function) -> Function:
+    return peer
 
 
 def own_entry(function: Function) -> Function:

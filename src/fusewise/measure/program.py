@@ -110,8 +110,8 @@ class Program:
         dtypes: names in `DTYPES`; the first is the default.
         directions: "forward", "train" or both.
         tags: "random" (has dropout), "inplace" (changes its arguments), "channels_last".
-        peers: other implementations by name, case -> function of the same arguments; an ImportError in one
-            means that this peer is not installed.
+        peers: other implementations by name, case -> function of the same arguments; one that raises
+            ImportError is not installed, or not for this device, and is left out.
         probe: for a program with one dropout.
         note: what a reader of the table should know.
     """

@@ -38,6 +38,20 @@ _GATHERS = frozenset({"index", "index_select", "gather", "embedding", "nll_loss_
 _FILLS = frozenset({"zero_", "fill_", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like"})
 
 
+# What the CUDA profiler records of itself and of the driver beside the kernels.
+_PROFILER_OVERHEADS = frozenset(
+    {
+        "Activity Buffer Request",
+        "Buffer Flush",
+        "Command Buffer Full",
+        "Instrumentation",
+        "Lazy Function Loading",
+        "Resource",
+        "Runtime Triggered Module Loading",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorTraffic:
     """One ATen operator as it ran: its name, and the bytes it reads and writes once."""
@@ -117,7 +131,7 @@ def device_kernels(call: Call) -> int:
     return sum(
         1
         for event in profiler.events() or []
-        if event.device_type.name == "CUDA" and not getattr(event, "is_user_annotation", False)
+        if event.device_type.name == "CUDA" and not event.is_user_annotation and event.name not in _PROFILER_OVERHEADS
     )
 
 

@@ -66,17 +66,13 @@ class Workload:
             outputs = entry(*work.args)
         found = tensors_in(outputs) + (tensors_in(work.args) if self.inplace else [])
         if self.case.train:
-            gradients = torch.autograd.grad(differentiable(outputs), self.leaves, self.gradients, allow_unused=True)
+            gradients = torch.autograd.grad(differentiable(outputs), work.leaves, self.gradients, allow_unused=True)
             found += [g for g in gradients if g is not None]
         return [t.detach() for t in found]
 
     def cloned(self) -> Workload:
-        """The same with arguments of its own, for a program that changes them."""
-        return replace(self, args=map_tensors(lambda t: t.detach().clone(), self.args))
-
-    def with_args(self, args: tuple[Any, ...]) -> Workload:
-        """The same with other arguments of the same shapes."""
-        return replace(self, args=args)
+        """The same with arguments of its own, for a function that changes them."""
+        return replace(self, args=map_tensors(_copy, self.args))
 
     def in_fp64(self) -> Workload:
         """The same in fp64: the reference of a comparison."""
@@ -99,10 +95,19 @@ def prepare(program: Program, case: Case) -> Workload:
     gradients: tuple[torch.Tensor, ...] = ()
     if case.train:
         generator = torch.Generator(device=case.device).manual_seed(GRADIENT_SEED)
-        gradients = tuple(
-            torch.empty_like(output).normal_(generator=generator) for output in differentiable(function(*args))
-        )
+        gradients = tuple(_gradient(output, generator) for output in differentiable(function(*args)))
     return Workload(function, args, case, "inplace" in program.tags, gradients)
+
+
+def _gradient(output: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """1 for a loss, as `loss.backward()` starts; random for anything else."""
+    if output.dim() == 0:
+        return torch.ones_like(output)
+    return torch.empty_like(output).normal_(generator=generator)
+
+
+def _copy(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().clone().requires_grad_(tensor.requires_grad)
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
