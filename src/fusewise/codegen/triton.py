@@ -114,10 +114,22 @@ class _Printer:
         kernel = self.kernel
         parameters = ", ".join([*(b.name for b in kernel.buffers), *kernel.sizes])
         self._prologue()
-        self._emit_all(kernel.before)
         persistent = self.schedule.persistent or not kernel.reduce
+        if kernel.loop and not persistent:
+            raise IRError(f"kernel {kernel.name}: a loop over rows needs a persistent schedule")
         if persistent and kernel.reduce:
             self._range("0")
+        if kernel.loop:
+            self._rows()
+        else:
+            self._passes(persistent)
+        if not self.lines:
+            self._line("pass")
+        return f"@triton.jit\ndef {kernel.name}({parameters}):\n" + "\n".join(self.lines) + "\n"
+
+    def _passes(self, persistent: bool) -> None:
+        kernel = self.kernel
+        self._emit_all(kernel.before)
         for number, step in enumerate(kernel.passes):
             if persistent:
                 self._emit_all(step.elem)
@@ -127,9 +139,34 @@ class _Printer:
                 last = number == len(kernel.passes) - 1
                 self._loop(step.elem, step.reduces, last)
             self._emit_all(step.after)
-        if not self.lines:
-            self._line("pass")
-        return f"@triton.jit\ndef {kernel.name}({parameters}):\n" + "\n".join(self.lines) + "\n"
+
+    def _rows(self) -> None:
+        """The loop over rows, with an accumulator for each sum over them; then what depends on the sums."""
+        kernel = self.kernel
+        walked = frozenset(a.name for a in kernel.loop)
+        inside = (*kernel.before, *(v for step in kernel.passes for v in (*step.elem, *step.after)))
+        moving: set[int] = set()
+        for value, instr in enumerate(kernel.body):
+            # a check or a store runs where it stands
+            fixed = not isinstance(instr, (Reduce, Check, Store)) and not kernel.varies[value] & walked
+            if not fixed or any(o in moving for o in operands(instr)):
+                moving.add(value)
+        self._emit_all([v for v in sorted(set(inside)) if v not in moving])
+        sums = [v for v in inside if isinstance(kernel.body[v], Reduce)]
+        for value in sums:
+            self._start_accumulator(value)
+        dim = self.tile.dim("l")
+        stages = self.schedule.num_stages
+        pipelined = f", num_stages={stages}" if stages > 1 else ""
+        name = "l0" if self._is_wide(dim) else "l"
+        self._line(f"for {name} in tl.range(0, {size_text(dim.size)}{pipelined}):")
+        with self._scope():
+            if name == "l0":
+                self._line("l = tl.cast(l0, tl.int64)")
+            self._passes(persistent=True)
+        for value in sums:
+            self._finish(value, f"a{value}")
+        self._emit_all(kernel.final)
 
     def _prologue(self) -> None:
         for dim in self.tile.dims:
@@ -139,7 +176,7 @@ class _Printer:
             for name in self.kernel.sizes:
                 self._line(f"{name} = {name}.to(tl.int32)")
         pid = "tl.program_id(0)" + (".to(tl.int64)" if self.tile.bits == 64 else "")
-        parallel = [d for d in self.tile.dims if d.name != "r"]
+        parallel = [d for d in self.tile.dims if d.name in ("y", "x")]
         if len(parallel) == 2:
             y, x = parallel
             tiles = f"tl.cdiv({size_text(x.size)}, {x.block})"
@@ -228,7 +265,7 @@ class _Printer:
                 if isinstance(instr, Load):
                     for guard in self._guards_of(instr):
                         shape |= self.shapes[guard.cond]
-            case Reduce():
+            case Reduce(over_loop=False):
                 shape = self._reduced_shape(instr) - {"r"}
             case _:
                 pass
@@ -236,6 +273,8 @@ class _Printer:
 
     def _reduced_shape(self, instr: Reduce) -> Shape:
         """Shape of the reduced tile: r and another dim, or every dim (a result of one element must be a scalar)."""
+        if instr.over_loop:
+            return self.shapes[instr.arg]
         shape = self.shapes[instr.arg] | {"r"}
         return shape if len(shape) > 1 else frozenset(self.tile.order)
 
@@ -348,6 +387,8 @@ class _Printer:
                 self._store(instr)
             case Check():
                 self._check(instr)
+            case Reduce(over_loop=True):
+                self._accumulate(value)
             case Reduce():
                 raise IRError(f"kernel {self.kernel.name}: reduction %{value} stands among the instructions of a pass")
 
@@ -590,7 +631,7 @@ class _Printer:
         kind = ops.accumulator(op, dtype, instr.dtype)
         shape = self._reduced_shape(instr)
         arg = self._spread(ops.cast(self._operand(instr.arg), dtype, kind), self.shapes[instr.arg], shape)
-        masked = self.tile.dim("r").masked
+        masked = self.tile.dim("r").masked and not instr.over_loop
         if masked:
             arg = f"tl.where(r_ok, {arg}, {ops.identity(op, kind)})"
         if op not in ops.POSITIONAL:

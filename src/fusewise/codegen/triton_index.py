@@ -1,6 +1,6 @@
 """Index expressions as Triton text: axes become tile dims, and each part stays at its smallest tile shape.
 
-The tile dims of a kernel are y, x and r (see `TritonSchedule`). The flat index along a dim is the variable of that
+The tile dims of a kernel are y, x and r (see `TritonSchedule`), beside l, the row at hand of a loop over rows. The flat index along a dim is the variable of that
 name; its axes are quotients and remainders of it, which fold away where a dim has one axis or an index is contiguous.
 """
 
@@ -19,7 +19,7 @@ from fusewise.ir.affine import Atom, Div, Index, Loaded, Mod
 from fusewise.ir.sizes import Size, norm, prod
 from fusewise.lower.kernel import Kernel, Load, Store, TritonSchedule
 
-DimName = Literal["y", "x", "r"]
+DimName = Literal["y", "x", "l", "r"]
 Shape = frozenset[str]
 
 INT32_MAX = 2**31 - 1
@@ -30,7 +30,7 @@ class Dim:
     """One tile dim.
 
     Attributes:
-        name: y, x or r: the variable that holds the flat index.
+        name: y, x, l or r: the variable that holds the flat index.
         axes: the kernel's axes in it, outermost first.
         size: elements along it.
         block: elements of one tile along it.
@@ -56,7 +56,7 @@ class Tile:
     """The tile of a kernel.
 
     Attributes:
-        dims: every dim, y and x before r.
+        dims: every dim, in the order y, x, l, r.
         order: names of the live dims as the tile has them; the last one is contiguous in memory.
         axes: for each axis of the kernel its dim and its value in terms of the dim's flat index.
         bits: width of index arithmetic.
@@ -72,7 +72,7 @@ class Tile:
         return {d.flat: d.size for d in self.dims}
 
     def dim(self, name: str) -> Dim:
-        """The dim called y, x or r."""
+        """The dim of that name."""
         for dim in self.dims:
             if dim.name == name:
                 return dim
@@ -122,6 +122,8 @@ def make_tile(kernel: Kernel) -> Tile:
     if schedule.y_axes:
         dims.append(make("y", schedule.y_axes, schedule.y_block, schedule.y_block > 1))
     dims.append(make("x", schedule.x_axes, schedule.x_block, schedule.x_block > 1))
+    if kernel.loop:
+        dims.append(make("l", tuple(a.name for a in kernel.loop), 1, False))
     if reduce_axes:
         dims.append(make("r", reduce_axes, schedule.r_block, True))
     axes: dict[str, tuple[Dim, Index]] = {}

@@ -134,7 +134,7 @@ def _grid(kernel: Kernel) -> str:
     """Python text of the number of programs."""
     factors: list[str] = []
     for dim in make_tile(kernel).dims:
-        if dim.name == "r":
+        if dim.name not in ("y", "x"):
             continue
         if isinstance(dim.size, int):
             factors.append(str(-(-dim.size // dim.block)))

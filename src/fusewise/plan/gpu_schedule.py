@@ -1,0 +1,233 @@
+"""Tiles of a GPU kernel: a pure function from a kernel's shape to schedules, best first.
+
+What it goes by (H200, measured on such kernels unless said): a memory-bound kernel wants 16-byte accesses and a few of
+them in flight a thread; a row held on chip runs at the copy rate with about 32 elements a thread and no more warps than
+that takes; a row that fits the lanes of one warp should not be split over two, since its reductions then go through
+shared memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fusewise.plan.schedule import AxisShape, KernelShape, TritonSchedule
+
+VECTOR_BYTES = 16  # widest access of a thread
+REGISTERS = 65536  # of one multiprocessor, on every GPU since cc 3.5
+OVERHEAD_REGISTERS = 24  # addresses, masks, row values: a thread's registers that hold no elements
+MAX_WARPS = 32
+INDEX_LIMIT = 2**31 - 2**20  # a last tile may reach past the size by less than 2^20
+
+
+def choose_gpu_schedule(shape: KernelShape, sm_count: int) -> tuple[TritonSchedule, ...]:
+    """Schedules for a kernel, best first.
+
+    Args:
+        sm_count: multiprocessors of the GPU.
+    """
+    if shape.loop:
+        found = _row_loop(shape)
+    elif not shape.reduce:
+        found = _pointwise(shape, sm_count)
+    elif _row_bytes(shape) >= _column_bytes(shape):
+        found = _row(shape, sm_count)
+    else:
+        found = _column(shape, sm_count)
+    bits = index_bits(shape)
+    return tuple(dict.fromkeys(replace(s, index_bits=bits) for s in found))
+
+
+def index_bits(shape: KernelShape) -> int:
+    """64 where an offset or a flat index may pass 2^31 - 1; a size that is not known for good may grow."""
+    points = math.prod(a.size for a in shape.axes)
+    static = all(a.static for a in shape.axes)
+    return 32 if static and max(points, shape.max_offset) < INDEX_LIMIT else 64
+
+
+# ---- pointwise
+
+
+def _pointwise(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
+    axes = shape.parallel
+    inner = _contiguous(axes, shape)
+    other = _transposed(axes, shape, inner)
+    if inner is not None and other is not None:
+        return _transpose(shape, inner, other)
+    x_axes = tuple(a.name for a in axes)
+    each = _elements_a_thread(shape)
+    total = shape.parallel_size
+    found = []
+    for elements, warps in ((each, 4), (each, 8), (max(1, each // 2), 4)):
+        block = 32 * warps * elements
+        # a small tensor: rather more programs than full vectors, down to one element a thread
+        while block > 32 * warps and -(-total // block) < 2 * sm_count:
+            block //= 2
+        found.append(TritonSchedule((), x_axes, 1, min(block, _power(total, 32 * warps)), 1, True, warps))
+    return found
+
+
+def _elements_a_thread(shape: KernelShape) -> int:
+    """About 64 bytes of reads in flight a thread, in vectors of 16 bytes, within what registers hold."""
+    narrow = max(1, min(shape.access_bytes, default=4))
+    vector = VECTOR_BYTES // narrow
+    read = sum(shape.access_bytes) or 4
+    wanted = _power(64 // max(1, read), 1)
+    elements = min(max(wanted, vector), 2 * vector)
+    while elements > 4 and elements * max(1, shape.live_elements) > 128:
+        elements //= 2
+    return elements
+
+
+def _transpose(shape: KernelShape, inner: AxisShape, other: AxisShape) -> list[TritonSchedule]:
+    """A square tile, since some accesses are contiguous along one axis and some along another."""
+    y_axes = (*(a.name for a in shape.parallel if a not in (inner, other)), other.name)
+    side = 64 if max(shape.access_bytes, default=4) <= 2 else 32
+    found = []
+    for edge in (side, 64, 32):
+        x_block = min(edge, _power(inner.size, 1))
+        y_block = min(edge * edge // x_block, _power(other.size, 1))
+        warps = max(1, min(8, x_block * y_block // 512))
+        found.append(TritonSchedule(y_axes, (inner.name,), y_block, x_block, 1, True, warps))
+    return found
+
+
+# ---- rows
+
+
+def _row(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
+    rows = shape.parallel_size
+    length = shape.reduce_size
+    block = _power(length, 1)
+    static = all(a.static for a in shape.reduce)
+    found: list[TritonSchedule] = []
+    x_axes = tuple(a.name for a in shape.parallel)
+    if static and _row_fits(shape, block):
+        for warps, x_block in _row_shapes(shape, block, rows, sm_count):
+            found.append(TritonSchedule((), x_axes, 1, x_block, block, True, warps))
+        return found
+    for warps, elements in ((8, 16), (16, 16), (8, 8), (4, 16)):
+        r_block = min(_power(length, 1), warps * 32 * elements) if static else warps * 32 * elements
+        found.append(TritonSchedule((), x_axes, 1, 1, r_block, False, warps))
+    return found
+
+
+def _row_fits(shape: KernelShape, block: int) -> bool:
+    """True where one multiprocessor holds a row in registers, with as many warps as a program may have."""
+    threads = 32 * _row_warps(shape, block)
+    return block * _held(shape) + OVERHEAD_REGISTERS * threads <= REGISTERS
+
+
+def _held(shape: KernelShape) -> int:
+    """Values of each element that stay in registers: while one is computed from another, both are not held for long."""
+    return max(1, shape.live_elements - 1)
+
+
+def _row_warps(shape: KernelShape, block: int) -> int:
+    """32 elements a thread, 16 where several values an element are alive."""
+    elements = 32 if _held(shape) == 1 else 16
+    warps = max(1, min(MAX_WARPS, block // (32 * elements)))
+    return warps
+
+
+def _row_shapes(shape: KernelShape, block: int, rows: int, sm_count: int) -> list[tuple[int, int]]:
+    """(warps, rows) of a program that holds whole rows."""
+    narrow = max(1, min(shape.access_bytes, default=4))
+    warp_span = 32 * (VECTOR_BYTES // narrow)
+    if block <= warp_span:
+        # many short rows: the lanes of a warp share them
+        found = []
+        for warps, elements in ((4, 16), (4, 8), (8, 16), (2, 16)):
+            x_block = max(1, 32 * warps * elements // block)
+            while x_block > 1 and -(-rows // x_block) < sm_count:
+                x_block //= 2
+            found.append((warps, min(x_block, _power(rows, 1))))
+        return found
+    warps = _row_warps(shape, block)
+    if rows < sm_count:
+        # few rows: the time is that of one, so more threads a row
+        warps = max(warps, min(MAX_WARPS // 2, block // (32 * 8)))
+    less, more = max(1, warps // 2), min(MAX_WARPS, warps * 2)
+    found = [(warps, 1), (more, 1), (less, 1)]
+    if block * 2 <= 32 * 32 * warps and rows >= 4 * sm_count:
+        found.append((warps, 2))
+    return found
+
+
+# ---- rows taken one after the other, with sums over them
+
+
+def _row_loop(shape: KernelShape) -> list[TritonSchedule]:
+    """A program walks rows and keeps their column sums in registers: 16 elements a thread."""
+    block = _power(shape.reduce_size, 1)
+    x_axes = tuple(a.name for a in shape.parallel)
+    warps = max(1, min(MAX_WARPS, block // (32 * 16)))
+    found = []
+    for count, stages in ((warps, 2), (warps, 1), (max(1, warps // 2), 2), (min(MAX_WARPS, warps * 2), 2)):
+        found.append(TritonSchedule((), x_axes, 1, 1, block, True, count, stages))
+    return found
+
+
+# ---- columns
+
+
+def _column(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
+    """Reductions along an axis that is not the contiguous one: tiles of whole 64- or 128-byte segments of many rows."""
+    axes = shape.parallel
+    inner = _contiguous(axes, shape)
+    x_axes = tuple(a.name for a in axes if a is not inner) + ((inner.name,) if inner is not None else ())
+    narrow = max(1, min(shape.access_bytes, default=4))
+    length = shape.reduce_size
+    static = all(a.static for a in shape.reduce)
+    columns = shape.parallel_size
+    found = []
+    for segment, warps, elements in ((128, 4, 16), (64, 4, 16), (128, 8, 16), (256, 8, 16), (32, 4, 8)):
+        x_block = min(segment // narrow, _power(columns, 1))
+        r_block = min(max(1, 32 * warps * elements // x_block), _power(length, 1))
+        persistent = False
+        whole = _power(length, 1)
+        if static and whole * x_block * max(1, shape.live_elements) <= 32 * warps * 64:
+            persistent, r_block = True, whole
+        found.append(TritonSchedule((), x_axes, 1, x_block, r_block, persistent, warps))
+    # enough programs first, then wide segments
+    found.sort(key=lambda s: -(-columns // s.x_block) < sm_count)
+    return found
+
+
+# ---- what is contiguous
+
+
+def _row_bytes(shape: KernelShape) -> int:
+    return sum(shape.unit_bytes.get(a.name, 0) for a in shape.reduce)
+
+
+def _column_bytes(shape: KernelShape) -> int:
+    return sum(shape.unit_bytes.get(a.name, 0) for a in shape.parallel if a.size > 1) if shape.reduce_size > 1 else 0
+
+
+def _contiguous(axes: Sequence[AxisShape], shape: KernelShape) -> AxisShape | None:
+    """The axis with the most bytes moved by accesses of step 1; the innermost on a tie."""
+    best: AxisShape | None = None
+    for axis in axes:
+        if axis.size > 1 and (best is None or _unit(axis, shape) >= _unit(best, shape)):
+            best = axis
+    return best
+
+
+def _transposed(axes: Sequence[AxisShape], shape: KernelShape, inner: AxisShape | None) -> AxisShape | None:
+    """Another axis along which a good part of the bytes is contiguous."""
+    rest = [a for a in axes if a is not inner and a.size > 1]
+    best = _contiguous(rest, shape)
+    if best is None or inner is None or _unit(best, shape) * 8 < _unit(inner, shape):
+        return None
+    return best
+
+
+def _unit(axis: AxisShape, shape: KernelShape) -> int:
+    return shape.unit_bytes.get(axis.name, 0)
+
+
+def _power(number: int, least: int) -> int:
+    """The smallest power of two that is at least `number` and `least`."""
+    return 1 << max(number - 1, least - 1, 0).bit_length()
