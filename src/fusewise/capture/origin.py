@@ -12,7 +12,8 @@ from torch.fx import Node
 from fusewise.ir.graph import Origin
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
-_TORCH = str(Path(torch.__file__).parent)
+_ROOT = re.compile(r"^[LG]\['\w+'\]")  # Dynamo's name of the variable that holds the model
+_NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 
 
 def target_name(node: Node) -> str:
@@ -26,16 +27,26 @@ def target_name(node: Node) -> str:
 def origin_of(node: Node) -> Origin:
     """Op name and source line; a backward node gets the line of its forward op, which torch records on it."""
     file, line, text = _locate(node.meta.get("stack_trace") or "")
-    return Origin(target_name(node), file, line, text)
+    return Origin(target_name(node), file, line, text or _module_name(node))
+
+
+def _module_name(node: Node) -> str:
+    """The innermost module, for code that lies in torch alone (`Linear encoder.0`); empty where there is none."""
+    stack = node.meta.get("nn_module_stack") or node.meta.get("fwd_nn_module_stack") or {}
+    if not stack:
+        return ""
+    path, kind = list(stack.values())[-1]
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    return f"{name.rpartition('.')[2]} {_ROOT.sub('', str(path)).lstrip('.')}".strip()
 
 
 @lru_cache(maxsize=1024)
 def _locate(trace: str) -> tuple[str, int, str]:
-    """File, line and code of the innermost frame outside torch."""
+    """File, line and code of the innermost frame outside torch and this package."""
     lines = trace.splitlines()
     for number in range(len(lines) - 1, -1, -1):
         frame = _FRAME.match(lines[number])
-        if frame and not frame["file"].startswith(_TORCH):
+        if frame and not frame["file"].startswith(_NOT_THE_USERS):
             code = lines[number + 1].strip() if number + 1 < len(lines) else ""
             return frame["file"], int(frame["line"]), "" if _FRAME.match(code) else code
     return "", 0, ""
