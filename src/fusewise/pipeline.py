@@ -91,7 +91,6 @@ def machine_of(device: str) -> Machine:
         cache_bytes=model.l2_bytes,
         source="calibrated" if measured else "datasheet",
         compute_capability=_capability(model),
-        walks_rows=False,
     )
 
 
