@@ -306,7 +306,79 @@ def bitcast_kernel(source: DType, target: DType) -> Case:
 
 
 BITCAST_CASES = [bitcast_kernel(*pair) for pair in BITCASTS]
-CASES = [*pointwise_cases(), *layout_cases(), *load_cases(), *random_cases(), *reduction_cases()]
+
+
+def walk_kernel(name: str, outer: int, rows: sizes.Size, columns: sizes.Size, carry: bool) -> Make:
+    """Layer norm's backward: the input's gradient a row, the weight's and the bias's down the columns."""
+    axes = [Axis("x0", outer), Axis("l0", rows, loop=True), Axis("r0", columns, True)]
+    m = Make(name, axes, "r0", carry)
+    row = axis("x0") * rows + axis("l0")
+    place = row * columns + axis("r0")
+    g, x, w = m.load("g", F32, place), m.load("a", F32, place), m.load("w", F32, axis("r0"))
+    xhat = m.op("mul", m.op("sub", x, m.load("mean", F32, row)), m.load("rstd", F32, row))
+    gw = m.op("mul", g, w)
+    count = m.size(columns, F32)
+    one = m.op("div", m.reduce("sum", gw), count)
+    two = m.op("div", m.reduce("sum", m.op("mul", gw, xhat)), count)
+    m.store("dx", place, m.op("sub", m.op("sub", gw, one), m.op("mul", xhat, two)))
+    down = axis("x0") * columns + axis("r0")
+    m.store("dw", down, m.op("add", m.reduce("sum", m.op("mul", g, xhat), over_loop=True), w))
+    m.store("db", down, m.reduce("sum", g, over_loop=True))
+    m.store("top", axis("x0"), m.reduce("max", m.load("rstd", F32, row), over_loop=True))
+    return m
+
+
+def walk_cases() -> Iterator[Case]:
+    for outer, rows, columns in [(1, 70, 33), (3, 1030, 40), (2, 5, 300), (1, 0, 20)]:
+        for carry in [False, True]:
+            m = walk_kernel(f"walk_{outer}_{rows}_{columns}_{carry}", outer, rows, columns, carry)
+            count = outer * rows
+            inputs = {"g": count * columns, "a": count * columns, "w": columns, "mean": count, "rstd": count}
+            values = {k: floats(v).astype(np.float32) for k, v in inputs.items()}
+            outputs = {"dx": count * columns, "dw": outer * columns, "db": outer * columns, "top": outer}
+            if rows:
+                yield Case(m.done(), values, outputs, ulps=200)
+    n, k = sizes.symbol("s0"), sizes.symbol("s1")
+    inputs = {"g": 77 * 21, "a": 77 * 21, "w": 21, "mean": 77, "rstd": 77}
+    values = {k: floats(v).astype(np.float32) for k, v in inputs.items()}
+    outputs = {"dx": 77 * 21, "dw": 21, "db": 21, "top": 1}
+    yield Case(walk_kernel("walk_symbols", 1, n, k + 1, True).done(), values, outputs, {"s0": 77, "s1": 20}, ulps=200)
+
+    # two loop axes and two row axes; bools and integers down the columns
+    axes = [Axis("l0", 9, loop=True), Axis("l1", 13, loop=True), Axis("r0", 3, True), Axis("r1", 21, True)]
+    m = Make("walk_kinds", axes, "r1")
+    place = at(("l0", 13 * 63), ("l1", 63), ("r0", 21), ("r1", 1))
+    a, b = m.load("a", I32, place), m.load("b", BOOL, place)
+    column = at(("r0", 21), ("r1", 1))
+    total = m.reduce("sum", a, I64, over_loop=True)
+    m.store("sum", column, total)
+    m.store("max", column, m.reduce("max", a, over_loop=True))
+    m.store("any", column, m.reduce("any", b, over_loop=True))
+    m.store("all", column, m.reduce("all", b, over_loop=True))
+    yield Case(
+        m.done(),
+        {"a": data(I32, 9 * 13 * 63), "b": RNG.random(9 * 13 * 63) < 0.02},
+        dict.fromkeys(["sum", "max", "any", "all"], 63),
+    )
+
+    # columns long enough to be walked: the vector axis is a parallel one
+    for rows, columns in [(65, 5), (1000, 100), (300, 9000)]:
+        m = Make(f"columns_{rows}_{columns}", [Axis("x0", 2), Axis("x1", columns), Axis("r0", rows, True)], "x1")
+        x = m.load("a", F32, axis("x0") * (rows * columns) + axis("r0") * columns + axis("x1"))
+        w = m.load("w", F32, axis("x1"))
+        m.store("copy", axis("x0") * columns + axis("x1"), m.op("neg", w))
+        total = m.reduce("sum", m.op("mul", x, m.op("add", w, m.const(1.0, F32))))
+        m.store("o", axis("x0") * columns + axis("x1"), m.op("mul", total, w))
+        m.store("least", axis("x0") * columns + axis("x1"), m.reduce("min", x))
+        yield Case(
+            m.done(),
+            {"a": data(F32, 2 * rows * columns), "w": data(F32, columns)},
+            {"copy": 2 * columns, "o": 2 * columns, "least": 2 * columns},
+            ulps=64,
+        )
+
+
+CASES = [*walk_cases(), *pointwise_cases(), *layout_cases(), *load_cases(), *random_cases(), *reduction_cases()]
 
 
 @pytest.fixture(scope="module")

@@ -8,18 +8,22 @@ value varies.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fusewise.codegen.cpp_body import Scope, Writer
 from fusewise.codegen.cpp_columns import column_form
 from fusewise.codegen.cpp_loops import constants, size_name
 from fusewise.codegen.cpp_ops import stored_type
 from fusewise.codegen.cpp_rows import pointwise_form, row_form, scalar_form
+from fusewise.codegen.cpp_walk import as_walk, walk_form
 from fusewise.codegen.expr import identifier, print_size
 from fusewise.errors import IRError
 from fusewise.lower.kernel import CppSchedule, Kernel
 
 HEADER = "fusewise_cpu.h"
+LONG_COLUMN = 64
 
 
 def unit(kernels: Sequence[Kernel]) -> str:
@@ -39,9 +43,18 @@ def parameters(kernel: Kernel) -> list[str]:
     return [*pointers, *(f"int64_t {identifier(s)}" for s in kernel.sizes)]
 
 
+_TAKEN = re.compile(
+    r"(v|acc|row|held|part|stream)\d+|n_\w*|points?|mine|status|begin|end|last|blocks?|tiles?|width|count|rows?|chunks?"
+    r"|chunk_rows|place|at_row|lanes?|slot|col"
+)
+
+
 def _function(kernel: Kernel) -> str:
     if not isinstance(kernel.schedule, CppSchedule):
         raise IRError(f"kernel {kernel.name} has no C++ schedule")
+    for name in [*(b.name for b in kernel.buffers), *kernel.sizes, *(a.name for a in kernel.axes)]:
+        if _TAKEN.fullmatch(name):
+            raise IRError(f"kernel {kernel.name}: {name!r} is a name that generated C++ uses itself")
     out = Writer()
     out.open(f'extern "C" int64_t {identifier(kernel.name)}({", ".join(parameters(kernel))}) {{')
     for axis in kernel.axes:
@@ -60,16 +73,28 @@ def _function(kernel: Kernel) -> str:
 
 def _loops(scope: Scope, schedule: CppSchedule) -> None:
     kernel = scope.kernel
-    if schedule.vector_axis is None:
-        scalar_form(scope)
-        return
     axes = {a.name: a for a in kernel.axes}
-    if schedule.vector_axis not in axes:
+    if schedule.vector_axis is not None and schedule.vector_axis not in axes:
         raise IRError(f"kernel {kernel.name} has no axis {schedule.vector_axis!r}")
-    vector = axes[schedule.vector_axis]
-    if vector.reduce:
+    vector = axes[schedule.vector_axis] if schedule.vector_axis else None
+    if kernel.loop:
+        row = vector if vector is not None and vector.reduce else (kernel.reduce or (None,))[-1]
+        if row is None:
+            raise IRError(f"kernel {kernel.name} walks rows that have no axis")
+        walk_form(scope, row)
+    elif vector is None:
+        scalar_form(scope)
+    elif vector.reduce:
         row_form(scope, vector)
-    elif kernel.reduce:
-        column_form(scope, vector)
-    else:
+    elif not kernel.reduce:
         pointwise_form(scope, vector)
+    elif (walk := as_walk(kernel, vector)) is not None and _long(kernel):
+        walk_form(replace(scope, kernel=walk), replace(vector, reduce=True))
+    else:
+        column_form(scope, vector)
+
+
+def _long(kernel: Kernel) -> bool:
+    """True where columns may be long: then rows are walked in chunks, which costs a second loop over the results."""
+    size = kernel.reduce_size
+    return not isinstance(size, int) or size > LONG_COLUMN

@@ -28,6 +28,7 @@ from fusewise.lower.kernel import (
     Random,
     SizeOf,
     Store,
+    operands,
 )
 
 
@@ -85,6 +86,13 @@ class Scope:
 
     def emit_all(self, numbers: Iterable[int]) -> None:
         for number in numbers:
+            self.emit(number)
+
+    def emit_with_operands(self, numbers: Iterable[int]) -> None:
+        """Prints instructions and, before each, whatever it reads that this place does not know yet."""
+        for number in numbers:
+            missing = [o for o in operands(self.kernel.body[number]) if o not in self.values]
+            self.emit_with_operands(missing)
             self.emit(number)
 
     def emit(self, number: int) -> None:
@@ -152,9 +160,9 @@ class Scope:
         return step if isinstance(step, int) and axis not in rest.axes() else None
 
     def _each_lane(self, of: str, index: Index, text: str) -> str:
-        """`text` evaluated for each lane, where it names the lane `l` and the vector axis."""
+        """`text` evaluated for each lane, where it names the `lane` and the vector axis."""
         axis = identifier(self.vector_axis or "")
-        return f"fw::{of}(lanes, {axis}, [&](int64_t {axis}, int l) {{ (void){axis}, (void)l; return {text}; }})"
+        return f"fw::{of}(lanes, {axis}, [&](int64_t {axis}, int lane) {{ (void){axis}, (void)lane; return {text}; }})"
 
     def position(self, index: Index, vector: bool) -> str:
         """An index as an i64 value: a vector of its lanes, or a scalar."""
@@ -164,7 +172,7 @@ class Scope:
             return f"fw::splat<int64_t>({self._index(index)})"
         if (step := self._step(index)) is not None:
             return f"fw::ramp<int64_t>({self._index(index)}, {step})"
-        return self._each_lane("gather<int64_t>", index, self._index(index, "l"))
+        return self._each_lane("gather<int64_t>", index, self._index(index, "lane"))
 
     # ------------------------------------------------------------------------------------------------- statements
 
@@ -177,7 +185,7 @@ class Scope:
         elif (step := self._step(instr.index)) is not None:
             self._define(number, f"fw::ramp<{kind}>({self._index(instr.index)}, {step})", vector=True)
         else:
-            text = f"static_cast<{kind}>({self._index(instr.index, 'l')})"
+            text = f"static_cast<{kind}>({self._index(instr.index, 'lane')})"
             self._define(number, self._each_lane(f"gather<{kind}>", instr.index, text), vector=True)
 
     def _load(self, number: int) -> None:
@@ -208,9 +216,9 @@ class Scope:
             else:
                 text = f"fw::load_where<{kind}>({place}, {as_vector(mask)}, {stored_other}, lanes)"
         else:
-            text = f"{name}[{self._index(instr.index, 'l')}]"
+            text = f"{name}[{self._index(instr.index, 'lane')}]"
             if mask is not None:
-                held = f"{mask.text}[l]" if mask.vector else mask.text
+                held = f"{mask.text}[lane]" if mask.vector else mask.text
                 text = f"{held} ? {text} : static_cast<{kind}>({stored_other})"
             text = self._each_lane(f"gather<{kind}>", instr.index, text)
         self._define(number, f"fw::bool_lanes({text})" if is_bool else text, vector=True)
@@ -233,10 +241,10 @@ class Scope:
             text = as_vector(value)
             if is_bool:
                 text = f"fw::from_bool<uint8_t>({text})"
-            place = f"{name} + ({self._index(instr.index, 'l')})"
+            place = f"{name} + ({self._index(instr.index, 'lane')})"
             self.out.line(
                 f"fw::scatter<{kind}>({text}, lanes, {axis}, "
-                f"[&](int64_t {axis}, int l) {{ (void){axis}, (void)l; return {place}; }});"
+                f"[&](int64_t {axis}, int lane) {{ (void){axis}, (void)lane; return {place}; }});"
             )
 
     def _check(self, number: int) -> None:
@@ -274,8 +282,8 @@ class Scope:
             call = f"keep({element}, {limit}u)" if instr.kind == "keep" else f"uniform({element})"
             self._define(number, f"stream{number}.{call}", vector=True)
         else:
-            lane_seed = f"{seed.text}[l]" if seed.vector else seed.text
-            text = one.format(seed=lane_seed, element=self._index(instr.element, "l"))
+            lane_seed = f"{seed.text}[lane]" if seed.vector else seed.text
+            text = one.format(seed=lane_seed, element=self._index(instr.element, "lane"))
             kind = "uint8_t" if instr.kind == "keep" else "float"
             text = self._each_lane(f"gather<{kind}>", instr.element, f"static_cast<{kind}>({text})")
             self._define(number, f"fw::bool_lanes({text})" if instr.kind == "keep" else text, vector=True)

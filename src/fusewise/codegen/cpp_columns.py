@@ -34,7 +34,7 @@ def column_form(scope: Scope, vector: Axis) -> None:
     rows = "*".join(size_name(a) for a in kernel.reduce)
     out.line(f"const int64_t width = fw::tile_width({size}, {points}, {rows}, {len(kernel.passes)});")
     out.line(f"const int64_t tiles = fw::ceil_div({size}, width);")
-    open_points(out, kernel, outer, tiles="tiles")
+    open_points(out, kernel, outer, [("tile", "tiles")])
     out.line("const int64_t begin = tile * width;")
     out.line(f"const int64_t end = fw::least({size}, begin + width);")
     out.line("const int count = static_cast<int>(fw::ceil_div(end - begin, fw::LANES));")
@@ -95,11 +95,11 @@ class _Columns:
             self.out.line(f"{self._vector_type(number)} held{number}[fw::TILE];")
         body = self._open(each)
         for number in results:
-            self.out.line(f"const auto v{number} = acc{number}.result(c);")
+            self.out.line(f"const auto v{number} = acc{number}.result(col);")
             body.values[number] = Value(f"v{number}", reduction(self.kernel, number).dtype, vector=True)
         body.emit_all(each)
         for number in keep:
-            self.out.line(f"held{number}[c] = {as_vector(body.value(number))};")
+            self.out.line(f"held{number}[col] = {as_vector(body.value(number))};")
         self.held.update(keep)
         self.out.close("});")
 
@@ -119,7 +119,7 @@ class _Columns:
         body = self._open([*levels[-1], *one.reduces], scope)
         body.emit_all(levels[-1])
         for number in one.reduces:
-            out.line(f"acc{number}.add({reduction_operands(body, number, vector=True)}, c);")
+            out.line(f"acc{number}.add({reduction_operands(body, number, vector=True)}, col);")
         out.close("});")
         for number in one.reduces:
             out.line(f"acc{number}.row();")
@@ -129,12 +129,12 @@ class _Columns:
     def _open(self, numbers: Iterable[int], scope: Scope | None = None) -> Scope:
         """Opens a loop over the tile's columns, with the held values that `numbers` read."""
         name = identifier(self.vector.name)
-        self.out.open(f"fw::columns(begin, end, [&](int64_t {name}, auto lanes, int c) FW_BODY {{")
-        self.out.line("(void)c;")
+        self.out.open(f"fw::columns(begin, end, [&](int64_t {name}, auto lanes, int col) FW_BODY {{")
+        self.out.line("(void)col;")
         body = (scope or self.tile).inner(self.vector.name, "return;")
         needed = {arg for n in numbers for arg in operands(self.kernel.body[n])} & self.held
         for number in sorted(needed):
-            self.out.line(f"const auto v{number} = held{number}[c];")
+            self.out.line(f"const auto v{number} = held{number}[col];")
             dtype = result_dtype(self.kernel.body[number])
             assert dtype is not None
             body.values[number] = Value(f"v{number}", dtype, vector=True)

@@ -35,7 +35,8 @@ def all_of(kernel: Kernel) -> list[int]:
     order = list(kernel.before)
     for one in kernel.passes:
         order += [*one.elem, *one.after]
-    return list(dict.fromkeys(order))
+    order += kernel.final
+    return [n for n in dict.fromkeys(order) if not isinstance(kernel.body[n], Reduce)]
 
 
 def constants(kernel: Kernel) -> list[int]:
@@ -54,23 +55,25 @@ def open_points(
     out: Writer,
     kernel: Kernel,
     axes: Sequence[Axis],
-    tiles: str | None = None,
+    pieces: Sequence[tuple[str, str]] = (),
     rows: Sequence[tuple[str, str, str]] = (),
+    streams: bool = True,
 ) -> None:
     """Opens the loop over the points of `axes`; every thread takes a contiguous share of them.
 
     Args:
         out, kernel: where to print, and what.
         axes: axes whose coordinates each point fixes.
-        tiles: C++ variable with the number of pieces of the vector axis; `tile` then names the piece.
+        pieces: (name, C++ text of the number) of further coordinates, inside the axes.
         rows: (C++ type, name, elements) of arrays that each thread holds.
+        streams: whether random bits are drawn in this loop.
     """
-    factors = [size_name(a) for a in axes] + ([tiles] if tiles else [])
-    out.line(f"const int64_t points = {' * '.join(factors) or '1'};")
+    coordinates = [(identifier(a.name), size_name(a)) for a in axes] + list(pieces)
+    out.line(f"const int64_t points = {' * '.join(size for _, size in coordinates) or '1'};")
     if threaded(kernel):
         out.line("#pragma omp parallel if (points > 1)")
     out.open("{")
-    for number in sorted(n for n in all_of(kernel) if streamed(kernel, n)):
+    for number in sorted(n for n in all_of(kernel) if streams and streamed(kernel, n)):
         instr = kernel.body[number]
         assert isinstance(instr, Random)
         kind = "KeepStream" if instr.kind == "keep" else "UniformStream"
@@ -82,7 +85,7 @@ def open_points(
         mine = f"{' && '.join(name for _, name, _ in rows)} ? {mine} : fw::no_memory(status)"
     out.line(f"const fw::Share mine = {mine};")
     out.open("for (int64_t point = mine.begin; point < mine.end; ++point) {")
-    _decode(out, axes, tiles)
+    decode(out, "point", coordinates)
 
 
 def close_points(out: Writer) -> None:
@@ -96,20 +99,23 @@ def threaded(kernel: Kernel) -> bool:
     return bool(getattr(kernel.schedule, "threads", False))
 
 
-def _decode(out: Writer, axes: Sequence[Axis], tiles: str | None) -> None:
-    """The coordinates of `point`, the last one fastest."""
-    names = [(identifier(a.name), size_name(a)) for a in axes] + ([("tile", tiles)] if tiles else [])
-    if not names:
-        out.line("(void)point;")
+def decode(out: Writer, number: str, coordinates: Sequence[tuple[str, str]]) -> None:
+    """Defines coordinates (name, size) from their row-major `number`."""
+    if not coordinates:
+        out.line(f"(void){number};")
         return
-    if len(names) == 1:
-        out.line(f"const int64_t {names[0][0]} = point;")
+    if len(coordinates) == 1:
+        out.line(f"const int64_t {coordinates[0][0]} = {number};")
         return
-    out.line("int64_t rest = point;")
-    for name, size in reversed(names[1:]):
-        out.line(f"const int64_t {name} = rest % {size};")
-        out.line(f"rest /= {size};")
-    out.line(f"const int64_t {names[0][0]} = rest;")
+    rest = number
+    for name, size in reversed(coordinates[1:]):
+        out.line(f"const int64_t {name} = {_bracketed(rest)} % {size};")
+        rest = f"{_bracketed(rest)} / {size}"
+    out.line(f"const int64_t {coordinates[0][0]} = {rest};")
+
+
+def _bracketed(text: str) -> str:
+    return f"({text})" if " " in text else text
 
 
 def split_levels(kernel: Kernel, numbers: Iterable[int], axes: Sequence[Axis]) -> list[list[int]]:
@@ -156,6 +162,22 @@ def reduction_class(kernel: Kernel, number: int, along: Literal["row", "column",
             raise IRError(f"kernel {kernel.name}: %{number} has no operand or no position")
         return f"{prefix}Position<{rule}, {stored_type(of)}>"
     raise IRError(f"kernel {kernel.name}: unknown reduction {instr.op!r}")
+
+
+def rule_of(kernel: Kernel, number: int) -> str:
+    """C++ rule by which two values of reduction `number` become one."""
+    instr = reduction(kernel, number)
+    rules = {"sum": "Plus", "prod": "Product", "max": "Largest", "min": "Smallest", "any": "Either", "all": "Both"}
+    if instr.op not in rules:
+        raise IRError(f"kernel {kernel.name}: {instr.op} cannot be summed over the loop")
+    if instr.dtype == BOOL:
+        return "fw::Either" if instr.op in ("any", "max") else "fw::Both"
+    return f"fw::{rules[instr.op]}"
+
+
+def is_scalar_sum(kernel: Kernel, number: int) -> bool:
+    """True for a reduction over the loop axes whose value is the same all along the row."""
+    return not any(a.name in kernel.varies[number] for a in kernel.reduce)
 
 
 def reduction_operands(scope: Scope, number: int, vector: bool) -> str:

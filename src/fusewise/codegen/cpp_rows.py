@@ -10,10 +10,12 @@ from fusewise.codegen.cpp_loops import (
     all_of,
     carried_now,
     close_points,
+    is_scalar_sum,
     open_points,
     reduction,
     reduction_class,
     reduction_operands,
+    rule_of,
     size_name,
     split_levels,
 )
@@ -22,7 +24,7 @@ from fusewise.codegen.expr import identifier
 from fusewise.errors import IRError
 from fusewise.ir.dtypes import BOOL, F32, DType
 from fusewise.ir.ops import OPS
-from fusewise.lower.kernel import Axis, Compute, Kernel, Pass, Random, result_dtype
+from fusewise.lower.kernel import Axis, Compute, Kernel, Pass, Random, Reduce, result_dtype
 
 BLOCK = 4096
 """Elements of the vector axis that one point of a pointwise kernel covers: what is shared out between threads."""
@@ -34,11 +36,11 @@ def pointwise_form(scope: Scope, vector: Axis) -> None:
     outer = [a for a in kernel.parallel if a.name != vector.name]
     name, size = identifier(vector.name), size_name(vector)
     out.line(f"const int64_t blocks = fw::ceil_div({size}, {BLOCK});")
-    open_points(out, kernel, outer, tiles="blocks")
+    open_points(out, kernel, outer, [("block", "blocks")])
     once, each = split_levels(kernel, all_of(kernel), [vector])
     row = scope.inner(None, POINT)
     row.emit_all(once)
-    out.line(f"const int64_t begin = tile * {BLOCK};")
+    out.line(f"const int64_t begin = block * {BLOCK};")
     out.open(f"fw::vectors(begin, fw::least({size}, begin + {BLOCK}), [&](int64_t {name}, auto lanes) FW_BODY {{")
     row.inner(vector.name, "return;").emit_all(each)
     out.close("});")
@@ -48,15 +50,26 @@ def pointwise_form(scope: Scope, vector: Axis) -> None:
 def row_form(scope: Scope, vector: Axis) -> None:
     """The vector axis is reduced over: a point is a row, and its lanes meet at the end of each pass."""
     kernel, out = scope.kernel, scope.out
-    open_points(out, kernel, kernel.parallel, rows=_carried_rows(kernel))
-    row = scope.inner(None, POINT)
-    row.emit_all(kernel.before)
-    for index in range(len(kernel.passes)):
-        _row_pass(row, index, vector)
+    open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel))
+    row_passes(scope.inner(None, POINT), vector, f"0, {size_name(vector)}")
     close_points(out)
 
 
-def _row_pass(row: Scope, index: int, vector: Axis) -> None:
+def row_passes(row: Scope, vector: Axis, span: str) -> None:
+    """What is computed for one row: `before`, then each pass over `span` of the vector axis and what follows it."""
+    row.emit_all(row.kernel.before)
+    for index in range(len(row.kernel.passes)):
+        one = row.kernel.passes[index]
+        accumulate(row, index, vector, span)
+        for number in one.reduces:
+            dtype = reduction(row.kernel, number).dtype
+            row.out.line(f"const {scalar_type(dtype)} v{number} = acc{number}.result();")
+            row.values[number] = Value(f"v{number}", dtype)
+        row.emit_all(one.after)
+
+
+def accumulate(row: Scope, index: int, vector: Axis, span: str) -> None:
+    """The loops of one pass: its reductions' accumulators `acc...`, fed over `span` of the vector axis."""
     kernel, out = row.kernel, row.out
     one = kernel.passes[index]
     outer = [a for a in kernel.reduce if a.name != vector.name]
@@ -64,16 +77,20 @@ def _row_pass(row: Scope, index: int, vector: Axis) -> None:
     slots = _slots(kernel, one)
     for number in one.reduces:
         out.line(f"{reduction_class(kernel, number, 'row', slots)} acc{number};")
-    levels = split_levels(kernel, [n for n in one.elem if n not in read], [*outer, vector])
+    sums = [n for n in one.elem if isinstance(kernel.body[n], Reduce)]
+    levels = split_levels(kernel, [n for n in one.elem if n not in read and n not in sums], [*outer, vector])
     row.emit_all(levels[0])
+    for number in sums:
+        if is_scalar_sum(kernel, number):
+            out.line(f"acc{number}.add({reduction_operands(row, number, vector=False)});")
     scope = _open_reduce_loops(row, outer, levels)
-    name, size = identifier(vector.name), size_name(vector)
+    name = identifier(vector.name)
     folded = [n for n in one.reduces if reduction(kernel, n).op == "sum" and reduction(kernel, n).dtype == F32]
     if not one.reduces:
-        out.open(f"fw::vectors(0, {size}, [&](int64_t {name}, auto lanes) FW_BODY {{")
+        out.open(f"fw::vectors({span}, [&](int64_t {name}, auto lanes) FW_BODY {{")
     else:
         call = "vectors_folded" if folded else "vectors_by"
-        out.open(f"fw::{call}<{slots}>(0, {size}, [&](int64_t {name}, auto lanes, auto slot) FW_BODY {{")
+        out.open(f"fw::{call}<{slots}>({span}, [&](int64_t {name}, auto lanes, auto slot) FW_BODY {{")
     body = scope.inner(vector.name, "return;")
     for number in read:
         _read_carried(body, number)
@@ -82,12 +99,15 @@ def _row_pass(row: Scope, index: int, vector: Axis) -> None:
         _keep_carried(body, number)
     for number in one.reduces:
         out.line(f"acc{number}.add({reduction_operands(body, number, vector=True)}, lanes, slot);")
+    for number in sums:
+        if not is_scalar_sum(kernel, number):
+            place = f"acc{number} + {row_offset(kernel, number)}"
+            value = reduction_operands(body, number, vector=True)
+            out.line(f"fw::accumulate<{rule_of(kernel, number)}>({place}, {value}, lanes);")
     folds = " ".join(f"acc{n}.fold();" for n in folded)
     out.close(f"}}, [&]() FW_BODY {{ {folds} }});" if folded else "});")
     for _ in outer:
         out.close()
-    _results(row, one)
-    row.emit_all(one.after)
 
 
 def _slots(kernel: Kernel, one: Pass) -> int:
@@ -105,7 +125,7 @@ def _slots(kernel: Kernel, one: Pass) -> int:
 def scalar_form(scope: Scope) -> None:
     """No vectors: plain loops."""
     kernel, out = scope.kernel, scope.out
-    open_points(out, kernel, kernel.parallel, rows=_carried_rows(kernel))
+    open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel))
     row = scope.inner(None, POINT)
     row.emit_all(kernel.before)
     for index, one in enumerate(kernel.passes):
@@ -117,17 +137,20 @@ def scalar_form(scope: Scope) -> None:
         body = _open_reduce_loops(row, kernel.reduce, levels)
         for number in read:
             dtype = _dtype(kernel, number)
-            text = f"row{number}[{_row_offset(kernel, number)}]" + (" != 0" if dtype == BOOL else "")
+            text = f"row{number}[{row_offset(kernel, number)}]" + (" != 0" if dtype == BOOL else "")
             out.line(f"const {scalar_type(dtype)} v{number} = {text};")
             body.values[number] = Value(f"v{number}", dtype)
         body.emit_all(levels[-1])
         for number in made:
-            out.line(f"row{number}[{_row_offset(kernel, number)}] = {body.value(number).text};")
+            out.line(f"row{number}[{row_offset(kernel, number)}] = {body.value(number).text};")
         for number in one.reduces:
             out.line(f"acc{number}.add({reduction_operands(body, number, vector=False)});")
         for _ in kernel.reduce:
             out.close()
-        _results(row, one)
+        for number in one.reduces:
+            dtype = reduction(kernel, number).dtype
+            out.line(f"const {scalar_type(dtype)} v{number} = acc{number}.result();")
+            row.values[number] = Value(f"v{number}", dtype)
         row.emit_all(one.after)
     close_points(out)
 
@@ -144,25 +167,18 @@ def _open_reduce_loops(scope: Scope, axes: Sequence[Axis], levels: Sequence[Sequ
     return scope
 
 
-def _results(row: Scope, one: Pass) -> None:
-    for number in one.reduces:
-        dtype = reduction(row.kernel, number).dtype
-        row.out.line(f"const {scalar_type(dtype)} v{number} = acc{number}.result();")
-        row.values[number] = Value(f"v{number}", dtype)
-
-
 # ---------------------------------------------------------------------------------------------------- carried values
 
 
-def _carried_rows(kernel: Kernel) -> list[tuple[str, str, str]]:
+def carried_rows(kernel: Kernel) -> list[tuple[str, str, str]]:
     """(C++ type, name, elements) of the rows that hold carried values of one thread."""
     held = sorted({n for index in range(len(kernel.passes)) for n in carried_now(kernel, index)[0]})
     count = "*".join(size_name(a) for a in kernel.reduce)
     return [(stored_type(_dtype(kernel, n)), f"row{n}", count) for n in held]
 
 
-def _row_offset(kernel: Kernel, number: int) -> str:
-    """Place of a carried value in its row: row-major over the reduce axes."""
+def row_offset(kernel: Kernel, number: int) -> str:
+    """Place of an element value in a row: row-major over the reduce axes."""
     parts = []
     for position, axis in enumerate(kernel.reduce):
         if axis.name in kernel.varies[number]:
@@ -173,7 +189,7 @@ def _row_offset(kernel: Kernel, number: int) -> str:
 
 def _read_carried(scope: Scope, number: int) -> None:
     dtype = _dtype(scope.kernel, number)
-    place = f"row{number} + {_row_offset(scope.kernel, number)}"
+    place = f"row{number} + {row_offset(scope.kernel, number)}"
     if scope.is_vector(number):
         call = f"fw::load{'_mask' if dtype == BOOL else ''}({place}, fw::Full{{}})"
         scope.out.line(f"const auto v{number} = {call};")
@@ -184,7 +200,7 @@ def _read_carried(scope: Scope, number: int) -> None:
 
 def _keep_carried(scope: Scope, number: int) -> None:
     value = scope.value(number)
-    place = f"row{number} + {_row_offset(scope.kernel, number)}"
+    place = f"row{number} + {row_offset(scope.kernel, number)}"
     if scope.is_vector(number):
         call = "store_mask" if value.dtype == BOOL else f"store<{stored_type(value.dtype)}>"
         scope.out.line(f"fw::{call}({place}, {as_vector(value)}, fw::Full{{}});")

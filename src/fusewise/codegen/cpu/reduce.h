@@ -6,6 +6,7 @@ namespace fw {
 
 FW_INLINE int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 FW_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+FW_INLINE int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // This thread's share of `points`, a contiguous piece.
 struct Share {
@@ -135,6 +136,13 @@ template <class T, int U> class Sum {
   Pair<double> total_ = {};
 };
 
+struct Plus {
+  template <class T> static constexpr T identity() { return 0; }
+  template <class V> static FW_INLINE V apply(V a, V b) {
+    if constexpr (is_scalar<V>) return static_cast<V>(a + b);
+    else return a + b;
+  }
+};
 struct Product {
   template <class T> static constexpr T identity() { return 1; }
   template <class V> static FW_INLINE V apply(V a, V b) {
@@ -151,6 +159,15 @@ struct Smallest {
   template <class T> static constexpr T identity() { return highest<T>(); }
   template <class V> static FW_INLINE V apply(V a, V b) { return minimum(a, b); }
   template <class V> static FW_INLINE auto before(V a, V b) { return lt(a, b); }
+};
+
+struct Either {
+  template <class T> static constexpr T identity() { return 0; }
+  template <class V> static FW_INLINE V apply(V a, V b) { return a | b; }
+};
+struct Both {
+  template <class T> static constexpr T identity() { return 1; }
+  template <class V> static FW_INLINE V apply(V a, V b) { return a & b; }
 };
 
 // Reduces by Op, in slots that do not wait for each other.
@@ -410,5 +427,40 @@ template <class Op, class T> class ColumnPosition {
   Vec<T> best_[TILE];
   Pair<int64_t> at_[TILE];
 };
+
+// ------------------------------------------------------------------------------------------ sums over chunks of rows
+
+// Rows a chunk: by their number alone, so that results do not depend on the number of threads. No f32 sum is longer.
+inline int64_t chunk_rows(int64_t rows) {
+  const int64_t even = ceil_div(rows, 64);
+  return even < 16 ? 16 : least(even, 256);
+}
+template <class Op, class T> FW_INLINE void start(T* acc, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) acc[i] = Op::template identity<T>();
+}
+template <class Op, class T, class N> FW_INLINE void accumulate(T* acc, Vec<T> x, N lanes) {
+  store<T>(acc, Op::apply(load(acc, lanes), x), lanes);
+}
+template <class Op, class N> FW_INLINE void accumulate(uint8_t* acc, Mask x, N lanes) {
+  store_mask(acc, Op::apply(load_mask(acc, lanes), x), lanes);
+}
+
+// One value of the chunks' partial ones, which lie `step` apart.
+template <class Op, class T, class N> FW_INLINE Vec<T> combined(const T* part, int64_t chunks, int64_t step, N lanes) {
+  using Wide = typename Accumulator<T>::type;
+  auto total = cast<Wide>(load(part, lanes));
+  for (int64_t c = 1; c < chunks; ++c) total = Op::apply(total, cast<Wide>(load(part + c * step, lanes)));
+  return cast<T>(total);
+}
+template <class Op, class T> FW_INLINE T combined(const T* part, int64_t chunks) {
+  auto total = static_cast<typename Accumulator<T>::type>(part[0]);
+  for (int64_t c = 1; c < chunks; ++c) total = Op::apply(total, static_cast<typename Accumulator<T>::type>(part[c]));
+  return static_cast<T>(total);
+}
+template <class Op, class N> FW_INLINE Mask combined_mask(const uint8_t* part, int64_t chunks, int64_t step, N lanes) {
+  Mask total = load_mask(part, lanes);
+  for (int64_t c = 1; c < chunks; ++c) total = Op::apply(total, load_mask(part + c * step, lanes));
+  return total;
+}
 
 }  // namespace fw
