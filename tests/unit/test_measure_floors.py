@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.catalogue import PROGRAMS
-from fusewise.measure.floors import Ceilings, floor_of, is_impossible
+from fusewise.measure.floors import Ceilings, best_of, floor_of, is_impossible
 from fusewise.measure.program import Cost
 
 # One H200, as the catalogue's floors were worked out: copy 4.25 TB/s, bf16 matmul 715 TFLOP/s, empty kernel 4.5 us.
@@ -95,3 +95,9 @@ def test_impossible_is_below_095_of_the_floor() -> None:
 def test_traffic_gains_of_the_catalogue() -> None:
     assert PROGRAMS["add_mul"].cost(PROGRAMS["add_mul"].case("full", "bf16")).traffic_gain == 1.5
     assert PROGRAMS["chain"].cost(PROGRAMS["chain"].case({"n": 8, "k": 1}, "fp32")).traffic_gain == 3.0
+
+
+def test_of_two_measurements_the_better_figures_count() -> None:
+    one = Ceilings(1.0, 5.0, 3.0, {"bf16": 1.0, "fp32": 2.0}, empty_kernel_us=4.0)
+    other = Ceilings(2.0, 4.0, 3.0, {"bf16": 3.0}, empty_kernel_us=5.0)
+    assert best_of(one, other) == Ceilings(2.0, 5.0, 3.0, {"bf16": 3.0, "fp32": 2.0}, empty_kernel_us=4.0)

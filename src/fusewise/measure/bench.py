@@ -6,6 +6,7 @@ import gc
 import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -22,7 +23,7 @@ from fusewise.measure.contenders import (
     peers_of,
     warm_up,
 )
-from fusewise.measure.floors import Ceilings, floor_of, is_impossible, measure_ceilings
+from fusewise.measure.floors import Ceilings, best_of, floor_of, is_impossible, measure_ceilings
 from fusewise.measure.overhead import measure_overheads
 from fusewise.measure.program import DIRECTIONS, DTYPES, Case, Function, Program
 from fusewise.measure.results import BenchResult, BenchRow, CallOverhead
@@ -83,15 +84,27 @@ class Settings:
     overheads: bool = False
 
 
-@dataclass(slots=True)
-class _Run:
-    """A contender as far as it came on one case."""
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A contender that ran once on a case."""
 
     contender: Contender
     entry: Function
     call: Call
     compile_s: float | None
     wrappers: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """What was seen of one case; the floor comes later, from ceilings taken before and after all cases."""
+
+    samples: dict[str, list[float]]
+    kernels: dict[str, int | None]
+    peaks: dict[str, int | None]
+    compile_s: dict[str, float]
+    failures: dict[str, str]
+    verification: Verification
 
 
 def bench_cases(
@@ -169,28 +182,33 @@ def run_cases(
     show: Progress = progress or (lambda share, text: None)
     _check_device(device, cases)
     show(0.0, "measuring the device")
-    with_flops = {c.dtype for c in cases if c.program.cost(c.case).flops}
-    ceilings = measure_ceilings(device, sorted(with_flops))
+    with_flops = sorted({c.dtype for c in cases if c.program.cost(c.case).flops})
+    before = measure_ceilings(device, with_flops)
     timer = make_timer(device)
     for contender in contenders:
         if contender.compiles:
             show(0.0, f"starting {contender.name}")
-            _first_compile(contender, device)
-    stand = (machine.device_name(device), machine.versions(), machine.commit(), machine.now())
-    rows = []
+            warm_up(contender, device)
+    date = machine.now()
+    measured = []
     for i, bench_case in enumerate(cases):
 
         def show_case(share: float, text: str, i: int = i, label: str = bench_case.label) -> None:
             show((i + share) / len(cases), f"{label}: {text}")
 
-        rows.append(_bench(bench_case, contenders, ceilings, timer, settings, stand, show_case))
+        measured.append(_measure(bench_case, contenders, timer, settings, show_case))
     overheads: tuple[CallOverhead, ...] = ()
     if settings.overheads:
         show(1.0, "timing calls on tiny tensors")
         overheads = measure_overheads(contenders, device)
+    # Another process may have slowed the first measurement, and a low ceiling would make good times look impossible.
+    show(1.0, "measuring the device again")
+    ceilings = best_of(before, measure_ceilings(device, with_flops))
+    stand = _Stand(machine.device_name(device), machine.versions(), machine.commit(), date)
+    rows = tuple(_row(case, seen, ceilings, stand) for case, seen in zip(cases, measured, strict=True))
     show(1.0, "done")
-    host = {"device": stand[0], "host": machine.device_name("cpu"), "threads": str(torch.get_num_threads())}
-    return BenchResult(tuple(rows), asdict(ceilings), host, overheads)
+    host = {"device": stand.device, "host": machine.device_name("cpu"), "threads": str(torch.get_num_threads())}
+    return BenchResult(rows, asdict(ceilings), host, overheads)
 
 
 def _check_device(device: str, cases: Sequence[BenchCase]) -> None:
@@ -210,53 +228,60 @@ def _check_device(device: str, cases: Sequence[BenchCase]) -> None:
             )
 
 
-def _first_compile(contender: Contender, device: str) -> None:
-    try:
-        warm_up(contender, device)
-    except Exception:  # it will fail in each row as well, and is recorded there
-        return
-
-
-def _bench(
-    bench_case: BenchCase,
-    contenders: Sequence[Contender],
-    ceilings: Ceilings,
-    timer: Timer,
-    settings: Settings,
-    stand: tuple[str, dict[str, str], str | None, str],
-    show: Progress,
-) -> BenchRow:
+def _measure(
+    bench_case: BenchCase, contenders: Sequence[Contender], timer: Timer, settings: Settings, show: Progress
+) -> _Measured:
     program, case = bench_case.program, bench_case.case
     torch._dynamo.reset()
     gc.collect()
     workload = prepare(program, case)
     everyone = (*contenders, *peers_of(program, case))
-    runs: dict[str, _Run] = {}
+    runs: dict[str, _Started] = {}
     failures: dict[str, str] = {}
     for i, contender in enumerate(everyone):
         show(0.5 * i / len(everyone), f"compiling {contender.name}")
-        try:
-            runs[contender.name] = _start(contender, workload, timer)
-        except Exception as error:
-            failures[contender.name] = _reason(error)
+        started = _start(contender, workload, timer)
+        if isinstance(started, _Started):
+            runs[contender.name] = started
+        else:
+            failures[contender.name] = _reason(started)
     samples = _time(runs, timer, settings, show)
     show(0.9, "counting kernels and bytes")
     kernels = {name: _count_kernels(started, case.device) for name, started in runs.items()}
     peaks = {name: peak_bytes(started.call, case.device) for name, started in runs.items()}
     show(0.95, "comparing")
-    verification = _verify(program, workload, runs, failures, settings.subject)
+    return _Measured(
+        samples=samples,
+        kernels=kernels,
+        peaks=peaks,
+        compile_s={name: r.compile_s for name, r in runs.items() if r.compile_s is not None},
+        failures=failures,
+        verification=_verify(program, workload, runs, failures, settings.subject),
+    )
 
+
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """What all rows of a run stood on."""
+
+    device: str
+    versions: dict[str, str]
+    commit: str | None
+    date: str
+
+
+def _row(bench_case: BenchCase, seen: _Measured, ceilings: Ceilings, stand: _Stand) -> BenchRow:
+    program, case = bench_case.program, bench_case.case
     cost = program.cost(case)
     floor = floor_of(cost, bench_case.dtype, ceilings)
-    times = {name: summarize(values) for name, values in samples.items()}
-    device, versions, commit, date = stand
+    times = {name: summarize(values) for name, values in seen.samples.items()}
     return BenchRow(
         name=program.name,
         direction=case.direction,
         size=bench_case.size,
         shape=dict(case.size),
         dtype=bench_case.dtype,
-        device=device,
+        device=stand.device,
         floor_us=floor.time_us,
         floor_bound=floor.bound,
         floor_two_read_us=floor.two_read_us,
@@ -267,46 +292,45 @@ def _bench(
         times_us=times,
         share_of_floor={name: floor.time_us / t.median for name, t in times.items()},
         achieved_gbps={name: cost.least_bytes / t.median / 1e3 for name, t in times.items()},
-        peak_bytes=peaks,
-        kernels=kernels,
-        compile_s={name: r.compile_s for name, r in runs.items() if r.compile_s is not None},
-        verified=verification.compared and verification.equal,
-        mismatched=verification.compared and not verification.equal,
-        verify_note=verification.note,
+        peak_bytes=seen.peaks,
+        kernels=seen.kernels,
+        compile_s=seen.compile_s,
+        verified=seen.verification.compared and seen.verification.equal,
+        mismatched=seen.verification.compared and not seen.verification.equal,
+        verify_note=seen.verification.note,
         impossible=tuple(name for name, t in times.items() if is_impossible(t.median, floor)),
-        failures=failures,
-        versions=versions,
-        commit=commit,
-        date=date,
+        failures=seen.failures,
+        versions=stand.versions,
+        commit=stand.commit,
+        date=stand.date,
     )
 
 
-def _start(contender: Contender, workload: Workload, timer: Timer) -> _Run:
-    """Compile a contender with cold caches and time its first call against two warm ones."""
+def _start(contender: Contender, workload: Workload, timer: Timer) -> _Started | Exception:
+    """Compile with cold caches and time the first call against two warm ones; the error of one that fails."""
     work = workload.cloned() if workload.inplace or contender.owns_args else workload
-    if not contender.compiles:
-        entry = contender.compile(work.function)
-        call = work.step(entry)
-        call()
-        timer.wait()
-        return _Run(contender, entry, call, None, [])
-    with cold_caches(contender, workload.case.device), inductor_wrappers() as wrappers:
-        seconds = []
-        begin = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # compilers warn about the caches that are off on purpose
-            entry = contender.compile(own_entry(work.function))
+    caches = cold_caches(contender, workload.case.device) if contender.compiles else nullcontext()
+    # The error is caught inside the caches' block, which else keeps and reports its folder.
+    with caches, inductor_wrappers() as wrappers, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # compilers warn about the caches that are off on purpose
+        try:
+            function = own_entry(work.function) if contender.compiles else work.function
+            seconds = []
+            begin = time.perf_counter()
+            entry = contender.compile(function)
             call = work.step(entry)
             for _ in range(3):
                 call()
                 timer.wait()
                 seconds.append(time.perf_counter() - begin)
                 begin = time.perf_counter()
-    compile_s = max(seconds[0] - median(seconds[1:]), 0.0)
-    return _Run(contender, entry, call, compile_s, wrappers if contender.inductor else [])
+        except Exception as error:
+            return error
+    compile_s = max(seconds[0] - median(seconds[1:]), 0.0) if contender.compiles else None
+    return _Started(contender, entry, call, compile_s, wrappers if contender.inductor else [])
 
 
-def _time(runs: Mapping[str, _Run], timer: Timer, settings: Settings, show: Progress) -> dict[str, list[float]]:
+def _time(runs: Mapping[str, _Started], timer: Timer, settings: Settings, show: Progress) -> dict[str, list[float]]:
     total = max(len(runs) * settings.rounds, 1)
     done = 0
 
@@ -319,7 +343,7 @@ def _time(runs: Mapping[str, _Run], timer: Timer, settings: Settings, show: Prog
     return interleave(timer, calls, settings.rounds, budget_s=settings.budget_s, progress=tick)
 
 
-def _count_kernels(started: _Run, device: str) -> int | None:
+def _count_kernels(started: _Started, device: str) -> int | None:
     if torch.device(device).type == "cuda":
         return device_kernels(started.call)
     if started.wrappers:
@@ -331,7 +355,7 @@ def _count_kernels(started: _Run, device: str) -> int | None:
 def _verify(
     program: Program,
     workload: Workload,
-    runs: Mapping[str, _Run],
+    runs: Mapping[str, _Started],
     failures: Mapping[str, str],
     subject: str,
 ) -> Verification:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from types import FunctionType
@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch._inductor import config as inductor_config
+from torch._inductor import select_algorithm
 from torch._inductor.utils import fresh_cache
 
 from fusewise import config
@@ -145,11 +146,12 @@ def cold_caches(contender: Contender, device: str) -> Iterator[None]:
     Inductor hashes its C++ headers once a process, and clearing its caches makes it do so again: a trivial compile
     pays for that first.
     """
+    select_algorithm.PRINT_AUTOTUNE = False  # pages of timings, in between a progress bar
     before = config.CACHE_DIR.get()
     with tempfile.TemporaryDirectory(prefix="fusewise-bench-", ignore_cleanup_errors=True) as folder:
         os.environ[config.CACHE_DIR.name] = folder
         try:
-            with fresh_cache():
+            with fresh_cache(dir=folder):
                 if contender.inductor:
                     warm_up(contender, device)
                 yield
@@ -161,10 +163,13 @@ def cold_caches(contender: Contender, device: str) -> Iterator[None]:
 
 
 def warm_up(contender: Contender, device: str) -> None:
-    """Compile and run x + 1: what a process pays once (imports, worker processes, headers) is paid then."""
+    """Compile and run x + 1: what a process pays once (imports, worker processes, headers) is paid then.
+
+    A contender that cannot do this is not stopped here: it fails in each row as well, and is recorded there.
+    """
 
     def add_one(x: torch.Tensor) -> torch.Tensor:
         return x + 1
 
-    with torch.no_grad():
+    with torch.no_grad(), suppress(Exception):
         contender.compile(own_entry(add_one))(torch.zeros(64, device=device))

@@ -108,6 +108,20 @@ def measure_ceilings(device: str, dtypes: Iterable[str] = (), rounds: int = 20) 
         )
 
 
+def best_of(one: Ceilings, other: Ceilings) -> Ceilings:
+    """The better of two measurements of the same device, figure by figure."""
+    rates = {**one.matmul_tflops}
+    for dtype, rate in other.matmul_tflops.items():
+        rates[dtype] = max(rate, rates.get(dtype, rate))
+    return Ceilings(
+        copy_gbps=max(one.copy_gbps, other.copy_gbps),
+        two_read_one_write_gbps=max(one.two_read_one_write_gbps, other.two_read_one_write_gbps),
+        read_gbps=max(one.read_gbps, other.read_gbps),
+        matmul_tflops=rates,
+        empty_kernel_us=min(one.empty_kernel_us, other.empty_kernel_us),
+    )
+
+
 def _streams_gbps(timer: Timer, device: str, rounds: int) -> tuple[float, float, float]:
     """Copy, two reads and a write, read only."""
     tensor = STREAM_BYTES[torch.device(device).type]
