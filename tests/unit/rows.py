@@ -82,7 +82,11 @@ def promoted(op: Any, args: Sequence[Any], outs: Sequence[Any]) -> DType:
 
 
 def graph_of(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, device: str = "cpu", policy: str = "balanced"
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    policy: str = "balanced",
 ) -> tuple[Graph, list[torch.Tensor]]:
     """The graph of one call and the tensors that enter it."""
     op = overload(name)

@@ -85,13 +85,6 @@ def _not(x: Array) -> Array:
     return np.logical_not(x) if x.dtype == np.bool_ else np.invert(x)
 
 
-def _on_bool(plain: Callable[..., Any], logical: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(*args: Array) -> Any:
-        return logical(*args) if args[0].dtype == np.bool_ else plain(*args)
-
-    return apply
-
-
 def _truncdiv(a: Array, b: Array) -> Array:
     quotient = np.floor_divide(a, b)
     # floor differs from truncation by one where the signs differ and there is a remainder
@@ -113,6 +106,16 @@ def _shr(a: Array, b: Array) -> Array:
     inside = (b >= 0) & (b < bits)
     shifted = np.right_shift(a, np.where(inside, b, 0).astype(a.dtype))
     return np.where(inside, shifted, np.where(a < 0, -1, 0).astype(a.dtype)).astype(a.dtype)
+
+
+def _maximum(a: Array, b: Array) -> Array:
+    """+0 is above -0."""
+    greater = np.maximum(a, b)
+    return np.where((a == 0) & (b == 0), a + b, greater) if a.dtype.kind == "f" else greater
+
+
+def _minimum(a: Array, b: Array) -> Array:
+    return -_maximum(-a, -b) if a.dtype.kind == "f" else np.minimum(a, b)
 
 
 def _fma(a: Array, b: Array, c: Array) -> Array:
@@ -158,8 +161,8 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "div": np.divide,
     "fmod": np.fmod,
     "copysign": np.copysign,
-    "minimum": np.minimum,
-    "maximum": np.maximum,
+    "minimum": _minimum,
+    "maximum": _maximum,
     "truncdiv": _truncdiv,
     "floordiv": np.floor_divide,
     "truncrem": _truncrem,

@@ -9,14 +9,18 @@ import math
 
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Scalar, Value
-from fusewise.ir.expand.common import number, own, rounded, stored
+from fusewise.ir.dtypes import F32
+from fusewise.ir.expand.common import number, own, stored
 from fusewise.ir.expand.table import Context, Result, expands
+from fusewise.ir.rounding import round_scalar
 from fusewise.ir.sizes import divide
 
 SQRT_HALF = math.sqrt(0.5)
 TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
 GELU_BETA = math.sqrt(2.0) * TWO_OVER_SQRT_PI * 0.5  # sqrt(2 / pi)
 GELU_KAPPA = 0.044715
+# eager writes 1 / 6 as a float in every type
+ONE_SIXTH = round_scalar(1.0 / 6.0, F32)
 
 
 def sigmoid(c: Context, x: Value) -> Value:
@@ -108,7 +112,7 @@ def _relu6_shifted(c: Context, x: Value) -> Value:
 
 def _sixth(c: Context, x: Value) -> Value:
     """x / 6: a division on a CPU, a product with the rounded 1/6 on a GPU."""
-    return x / 6.0 if c.device == "cpu" else x * (1.0 / 6.0)
+    return x / 6.0 if c.device == "cpu" else x * ONE_SIXTH
 
 
 @expands("aten.hardswish.default", exactness="exact")
@@ -132,7 +136,7 @@ def _hardsigmoid(c: Context, x: Value) -> Value:
 @expands("aten.hardsigmoid_backward.default", exactness="exact")
 def _hardsigmoid_backward(c: Context, grad: Value, x: Value) -> Value:
     v = own(x)
-    return c.give(c.b.where((v > -3.0) & (v < 3.0), own(grad) * (1.0 / 6.0), 0.0))
+    return c.give(c.b.where((v > -3.0) & (v < 3.0), own(grad) * ONE_SIXTH, 0.0))
 
 
 @expands("aten.leaky_relu.default", exactness="exact")
@@ -277,8 +281,8 @@ def _hardshrink(c: Context, x: Value, lambd: Scalar = 0.5) -> Value:
 def _softshrink(c: Context, x: Value, lambd: Scalar = 0.5) -> Value:
     v = own(x)
     shrink = number(lambd)
-    low, high = v + shrink, v - shrink
-    return c.give(c.b.where(v > shrink, high, c.b.where(v < -shrink, low, v * 0.0)))
+    low = c.b.where(v < -shrink, v + shrink, 0.0)
+    return c.give(c.b.where((v > shrink) | v.ne(v), v - shrink, low))
 
 
 @expands("aten.hardshrink_backward.default", "aten.softshrink_backward.default", exactness="exact")
@@ -293,8 +297,4 @@ def _native_dropout_backward(c: Context, grad: Value, mask: Value, scale: float)
     if not grad.dtype.is_float:
         raise Unsupported("the gradient of a dropout of integers")
     dy = own(grad)
-    if c.device != "cpu":
-        return c.give(mask.cast(dy.dtype) * dy * number(scale))
-    # a CPU runs two ops: the scaled mask is a tensor of its own
-    factor = rounded(mask.cast(dy.dtype) * number(scale), grad.dtype)
-    return c.give(dy * factor)
+    return c.give(mask.cast(dy.dtype) * dy * number(scale))

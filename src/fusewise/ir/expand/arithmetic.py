@@ -17,6 +17,7 @@ from fusewise.ir.expand.common import (
     number,
     only_eager_is_exact,
     own,
+    refuse_zeros,
     rounded,
     stored,
     truth,
@@ -125,6 +126,7 @@ def _floor_divide(c: Context, a: Operand, b: Operand) -> Value:
         return c.give(_integer_op(c, "floordiv", a, b))
     if c.promoted.is_half:
         only_eager_is_exact(c, "floor division of 16-bit floats rounds each step")
+    _refuse_fmod(c)
     x, y = stored(c, a), kept(c, b)
     # as Python divides: (a - fmod(a, b)) / b, corrected for signs and for the rounding of the quotient
     mod = c.b.op("fmod", x, y)
@@ -154,6 +156,12 @@ def _integer_op(c: Context, name: str, a: Operand, b: Operand) -> Value:
     return c.b.op(name, stored(c, a), stored(c, b))
 
 
+def _refuse_fmod(c: Context) -> None:
+    """Keeps fmod of floats eager under the conservative policy on a CPU."""
+    if c.device == "cpu":
+        only_eager_is_exact(c, "a CPU's vector fmod gives NaN where the quotient overflows, its scalar one is exact")
+
+
 @expands("aten.remainder.Tensor", "aten.remainder.Scalar", "aten.remainder.Scalar_Tensor", exactness="exact")
 def _remainder(c: Context, a: Operand, b: Operand) -> Value:
     if not c.promoted.is_float:
@@ -161,6 +169,7 @@ def _remainder(c: Context, a: Operand, b: Operand) -> Value:
         divisor = stored(c, b)
         off = rest.ne(0) & (rest < 0).ne(divisor < 0)
         return c.give(c.b.where(off, rest + divisor, rest))
+    _refuse_fmod(c)
     x, y = stored(c, a), stored(c, b)
     mod = c.b.op("fmod", x, y)
     off = mod.ne(0) & (y < 0).ne(mod < 0)
@@ -171,6 +180,7 @@ def _remainder(c: Context, a: Operand, b: Operand) -> Value:
 def _fmod(c: Context, a: Operand, b: Operand) -> Value:
     if not c.promoted.is_float:
         return c.give(_integer_op(c, "truncrem", a, b))
+    _refuse_fmod(c)
     return c.give(c.b.op("fmod", stored(c, a), stored(c, b)))
 
 
@@ -263,6 +273,7 @@ def _hypot(c: Context, a: Value, b: Value) -> Value:
 def _maximum(c: Context, a: Value, b: Value) -> Value:
     if _is_bool(c):
         return c.give(c.b.op("or", stored(c, a), stored(c, b)))
+    refuse_zeros(c)
     return c.give(c.b.op("maximum", stored(c, a), stored(c, b)))
 
 
@@ -270,6 +281,7 @@ def _maximum(c: Context, a: Value, b: Value) -> Value:
 def _minimum(c: Context, a: Value, b: Value) -> Value:
     if _is_bool(c):
         return c.give(c.b.op("and", stored(c, a), stored(c, b)))
+    refuse_zeros(c)
     return c.give(c.b.op("minimum", stored(c, a), stored(c, b)))
 
 
@@ -277,7 +289,11 @@ def _ignoring_nan(c: Context, name: str, a: Value, b: Value) -> Value:
     x, y = stored(c, a), stored(c, b)
     if not c.promoted.is_float:
         return c.b.op(name, x, y)
-    return c.b.where(x.ne(x), y, c.b.where(y.ne(y), x, c.b.op(name, x, y)))
+    chosen = c.b.op(name, x, y)
+    if c.device == "cpu":
+        # of equal operands the first, which tells the zeros apart
+        chosen = c.b.where(x < y if name == "maximum" else x > y, y, x)
+    return c.b.where(x.ne(x), y, c.b.where(y.ne(y), x, chosen))
 
 
 @expands("aten.fmax.default", exactness="exact")

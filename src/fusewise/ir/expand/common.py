@@ -89,6 +89,15 @@ def only_eager_is_exact(c: Context, why: str) -> None:
         raise Unsupported(why, "The op runs as PyTorch's own kernel under the conservative policy.")
 
 
+def refuse_zeros(c: Context) -> None:
+    """Keeps a maximum or minimum of floats eager under the conservative policy on a CPU.
+
+    Which of two zeros of different sign eager's kernel returns there depends on the element's place in its row.
+    """
+    if c.device == "cpu" and c.promoted.is_float:
+        only_eager_is_exact(c, "the sign of a zero among zeros of both signs depends on the element's place")
+
+
 def dims_of(dims: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Dims counted from 0, ascending; None or none: all of them."""
     if dims is None:

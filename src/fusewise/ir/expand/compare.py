@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fusewise.ir.builder import Scalar, Value
-from fusewise.ir.expand.common import Operand, number, own, stored
+from fusewise.ir.expand.common import Operand, number, own, refuse_zeros, stored
 from fusewise.ir.expand.table import Context, expands
 
 
@@ -43,12 +43,12 @@ def _masked_fill(c: Context, x: Value, mask: Value, value: Operand) -> Value:
 
 
 def _at_least(c: Context, x: Value, low: Value) -> Value:
-    """x where it is not below `low`: a NaN and a -0 beside a 0 stay."""
-    return c.b.where(x < low, low, x)
+    """x where it is not below `low`; a NaN stays. Beside a bound of 0 a -0 stays on a CPU and gives 0 on a GPU."""
+    return c.b.where(x < low, low, x) if c.device == "cpu" else c.b.op("maximum", x, low)
 
 
 def _at_most(c: Context, x: Value, high: Value) -> Value:
-    return c.b.where(x > high, high, x)
+    return c.b.where(x > high, high, x) if c.device == "cpu" else c.b.op("minimum", x, high)
 
 
 @expands("aten.clamp.default", exactness="exact")
@@ -76,6 +76,7 @@ def _clamp_max(c: Context, x: Value, high: Scalar) -> Value:
 
 @expands("aten.clamp.Tensor", exactness="exact")
 def _clamp_tensor(c: Context, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+    refuse_zeros(c)
     value = stored(c, x)
     if low is not None:
         value = c.b.op("maximum", value, stored(c, low))

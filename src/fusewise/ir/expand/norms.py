@@ -311,8 +311,8 @@ def _batch_norm_functional(
 ) -> Result:
     if not training:
         out = c.give(_by_running(c, x, weight, bias, running_mean, running_var, number(eps)))
-        same = c.b.op("copy", running_mean), c.b.op("copy", running_var)
-        return out, _saved_empty(c, 1), _saved_empty(c, 2), same[0], same[1]
+        mean, variance = c.b.op("copy", running_mean), c.b.op("copy", running_var)
+        return out, _saved_empty(c, 1), _saved_empty(c, 2), c.give(mean, 3), c.give(variance, 4)
     out, mean, inverse, variance = _train(c, x, weight, bias, number(eps))
     new_mean = _running(c, running_mean, mean, number(momentum))
     new_var = _running(c, running_var, _unbiased(c, x, variance), number(momentum))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Scalar, Value
 from fusewise.ir.dtypes import BOOL, I64, U8, DType, compute_dtype
-from fusewise.ir.expand.common import count_of, dims_of, number, own, truth
+from fusewise.ir.expand.common import count_of, dims_of, number, only_eager_is_exact, own, truth
 from fusewise.ir.expand.table import Context, Result, expands
 from fusewise.ir.sizes import is_zero_numel
 
@@ -83,6 +83,8 @@ def _prod_all(c: Context, x: Value, *, dtype: DType | None = None) -> Value:
 def _extreme(c: Context, name: str, x: Value, dims: Dims, keepdim: bool) -> Value:
     """Maximum or minimum; of bools any or all."""
     _refuse_empty(x, dims)
+    if x.dtype.is_float:
+        only_eager_is_exact(c, "the sign of a zero among zeros of both signs depends on the order of a reduction")
     if x.dtype == BOOL:
         return _reduced(c, "any" if name == "max" else "all", x, dims, keepdim)
     return _reduced(c, name, own(x), dims, keepdim)

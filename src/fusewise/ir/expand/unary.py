@@ -232,7 +232,7 @@ def _clone(c: Context, x: Value, *_args: Any, **_layout: Any) -> Value:
     "aten.alias.default",
     "aten.detach.default",
     "aten.lift_fresh.default",
-    "aten.view_of.default",
+    "prims.view_of.default",
     exactness="exact",
 )
 def _alias(c: Context, x: Value) -> Value:
