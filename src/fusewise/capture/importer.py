@@ -30,6 +30,7 @@ from fusewise.capture.captured import (
     TensorInput,
     TensorOutput,
 )
+from fusewise.capture.decompose import pieces_of
 from fusewise.capture.origin import origin_of, target_name
 from fusewise.capture.schema import Argument, arguments_of, is_size_like, viewed_operand
 from fusewise.capture.symbols import Symbols
@@ -197,7 +198,7 @@ class _Importer:
         row = TABLE.get(name)
         special = _SPECIAL.get(name)
         if row is None and special is None:
-            raise Unsupported("no expansion")
+            return self._expand_pieces(node, value)
         kind = self.device.partition(":")[0]
         if self.policy == "conservative" and row is not None and not row.is_exact_on(kind):
             raise Unsupported("its bits depend on eager's kernel, and the policy is conservative")
@@ -217,6 +218,24 @@ class _Importer:
         if len(given) != len(specs):
             raise IRError(f"{name} gives {len(specs)} results, its expansion {len(given)}")
         values = [self._settle(v, s) for v, s in zip(given, specs, strict=True)]
+        return tuple(values) if isinstance(value, (tuple, list)) else values[0]
+
+    def _expand_pieces(self, node: Node, value: Any) -> Any:
+        """The op by torch's decomposition, where every piece has an expansion."""
+        pieces = None if self.policy == "conservative" else pieces_of(node)
+        if pieces is None:
+            raise Unsupported(_wall_reason(node))
+        for inner, outer in zip(pieces.graph.find_nodes(op="placeholder"), node.all_input_nodes, strict=True):
+            self.env[inner] = self.env[outer]
+        for inner in pieces.graph.nodes:
+            if inner.target is operator.getitem:
+                self.env[inner] = self.env[inner.args[0]][inner.args[1]]
+            elif inner.op == "call_function":
+                self.env[inner] = self._expand(inner, inner.meta["val"])
+        (output,) = pieces.graph.find_nodes(op="output")
+        found = [self.env[r] if isinstance(r, Node) else r for r in _flat(output.args[0])]
+        specs = [self._spec(r) if isinstance(r, torch.Tensor) else None for r in _flat(value)]
+        values = [self._settle(v, s) for v, s in zip(found, specs, strict=True)]
         return tuple(values) if isinstance(value, (tuple, list)) else values[0]
 
     def _operand(self, argument: Argument) -> Any:
@@ -436,6 +455,25 @@ _SPECIAL: dict[str, Callable[..., Value]] = {
 def _same_layout(shape: Sequence[Size], left: Sequence[Size], right: Sequence[Size]) -> bool:
     """True where two strides place each element alike: the stride of a dim of size 1 does not count."""
     return all(same(n, 1) or same(a, b) for n, a, b in zip(shape, left, right, strict=True))
+
+
+def _wall_reason(node: Node) -> str:
+    """Why a call that has no expansion runs as it is."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        return "a call that is no ATen op"
+    if target.namespace == "_c10d_functional":
+        return "a collective: other processes take part"
+    if any(part in str(target) for part in _PRODUCTS):
+        return "a product that the vendor's kernel computes"
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        return "draws from PyTorch's generator"
+    if target.namespace not in ("aten", "prims"):
+        return "a custom op"
+    return "no expansion"
+
+
+_PRODUCTS = ("mm.", "mv.", ".dot.", "convolution", "attention", "_linear", "_rnn", "lstm", "gru")
 
 
 def _is_symbolic(value: Any) -> bool:
