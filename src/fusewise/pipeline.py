@@ -76,7 +76,6 @@ def machine_of(device: str) -> Machine:
             units=cpu.cores,
             cache_bytes=cpu.l3_bytes,
             source="calibrated" if "copy_bytes_per_s" in known else "modelled",
-            walks_rows=False,
         )
     model = calibrated(present_gpu(device) if device.startswith("cuda") else load_gpu(device))
     known = model.known_figures()
@@ -186,8 +185,8 @@ def _build(kernels: Mapping[str, Kernel], device: str, options: Options) -> tupl
     from fusewise.runtime.triton import build_launchers
 
     source = module(list(kernels.values()), exact)
-    index = torch.device(device).index or 0
-    return source, build_launchers(source, list(kernels.values()), device), f"torch._C._cuda_getCurrentRawStream({index})"
+    stream = f"torch._C._cuda_getCurrentRawStream({torch.device(device).index or 0})"
+    return source, build_launchers(source, list(kernels.values()), device), stream
 
 
 def _opaques(captured: Captured, plan: Plan) -> dict[int, Opaque]:

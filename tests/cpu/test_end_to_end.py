@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+
 from fusewise import trace
 from fusewise.backend import backend_for
 from fusewise.config import make_options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from fusewise.ir import affine
 from fusewise.ir.builder import Builder, Value
 from fusewise.ir.dtypes import BF16, BOOL, F32, F64, I32, I64
@@ -257,6 +258,24 @@ def test_long_reductions_are_split_for_parallelism() -> None:
     plan = make_plan(b.finish([b.reduce("sum", x * x, None)]), GPU)
     assert len(plan.kernels) == 2
     agree(b.finish([b.reduce("sum", x * x, None)]))
+
+
+def test_long_rows_take_one_read_for_their_statistics() -> None:
+    b = Builder()
+    x = b.input((3, 40000), F32)
+    graph = b.finish([softmax(b, x * 4.0)])
+    agree(graph)
+    plan = make_plan(graph, GPU)
+    assert len(plan.kernels) == 3
+    masked = b.where(b.iota((3, 40000), 1) < 9000, x, float("-inf"))
+    agree(b.finish([softmax(b, masked)]))
+    b = Builder()
+    x = b.input((2, 8, 25, 250), F32, strides=(50000, 1, 2000, 8))
+    grouped = b.reshape(x, (2, 2, 4, 6250))
+    mean = b.reshape(b.reduce("sum", grouped, [2, 3]), (2, 2, 1, 1)) / 25000.0
+    off = grouped - mean
+    var = b.reduce("sum", off * off, [2, 3], keepdim=True) / 25000.0
+    agree(b.finish([off * b.op("rsqrt", var + 1e-5), mean]))
 
 
 def test_a_value_between_two_consumers_is_not_a_cycle() -> None:

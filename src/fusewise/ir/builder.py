@@ -212,7 +212,7 @@ class Builder:
     # ---- index maps
 
     def view(self, value: Value, shape: Sequence[Size], index: Sequence[Index]) -> Value:
-        """The view `out[o0, o1, ...] = value[index[0], index[1], ...]`, each index affine in the axes "o0", "o1", ..."""
+        """The view `out[o0, o1, ...] = value[index[0], ...]`, each index affine in the axes "o0", "o1", ..."""
         shape = tuple(map(norm, shape))
         identity = same_all(shape, value.shape) and all(
             i == affine.axis(f"o{d}") or (i == affine.constant(0) and same(shape[d], 1)) for d, i in enumerate(index)
@@ -295,12 +295,18 @@ class Builder:
         return self._emit("cat", list(values), tuple(shape), values[0].dtype, {"dim": dim})
 
     def gather(
-        self, value: Value, index: Value, dim: int, shape: Sequence[Size], at: Sequence[Index | None], index_at: Sequence[Index]
+        self,
+        value: Value,
+        index: Value,
+        dim: int,
+        shape: Sequence[Size],
+        at: Sequence[Index | None],
+        index_at: Sequence[Index],
     ) -> Value:
         """`out[o] = value[..., index[index_at(o)], ...]`: dim `dim` of the operand is read at a loaded index.
 
         Args:
-            index: i64 or i32, each entry in [-n, n) with n the operand's size along `dim` (negative counts from the end).
+            index: i64 or i32, each entry in [-n, n) with n the size along `dim` (negative counts from the end).
             shape: the result's shape.
             at: one index a dim of `value` over the axes "o0", ...; None at `dim`.
             index_at: one index a dim of `index`.
@@ -324,9 +330,7 @@ class Builder:
         """A PyTorch op run as it is. `key` names the call in the capture's table; take results with `result`."""
         return self._emit("opaque", list(operands), (), dtypes.BOOL, {"key": key, "reason": reason})
 
-    def result(
-        self, call: Value, index: int, shape: Sequence[Size], dtype: DType, strides: Sequence[Size]
-    ) -> Value:
+    def result(self, call: Value, index: int, shape: Sequence[Size], dtype: DType, strides: Sequence[Size]) -> Value:
         """Output `index` of an opaque op, with the strides that PyTorch gives it."""
         value = self._emit("result", [call], tuple(shape), dtype, {"index": index})
         self._strides[value.id] = tuple(strides)
@@ -335,6 +339,13 @@ class Builder:
     def set_strides(self, value: Value, strides: Sequence[Size]) -> None:
         """Fixes the layout that `value` has where it is stored (the first fixing stays)."""
         self._strides.setdefault(value.id, tuple(strides))
+
+    def copy(self, node: Node, args: Sequence[Value]) -> Value:
+        """A node of another graph on new operands. Inputs must be copied in their order."""
+        value = self._emit(node.op, args, node.shape, node.dtype, dict(node.attrs))
+        if node.op == "input":
+            self._inputs.append(value.id)
+        return value
 
     # ---- the end
 
@@ -388,7 +399,8 @@ class Builder:
         numbers = [v.node.attr("value").value for v in values]
         if name == "cast":
             source = numbers[0]
-            if isinstance(source, float) and not result.is_float and result.kind != "bool" and not math.isfinite(source):
+            whole = not result.is_float and result.kind != "bool"
+            if whole and isinstance(source, float) and not math.isfinite(source):
                 return None
             if result.is_half or (result.name == "f32" and isinstance(source, float)):
                 return None  # rounding is left to the kernel

@@ -3,10 +3,10 @@
 Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11. Key = the low and high word of the seed; counter =
 (low word, high word of the block number, slot, 0). One call gives four 32-bit words.
 
-`keep`: a block serves eight elements, 16 bits each: element e is in block e // 8, word (e mod 8) // 2, the low half where
-e is even. It is kept where its 16 bits are below round(keep_prob x 2^16).
-`uniform`: a block serves four elements, 32 bits each: element e is word e mod 4 of block e // 4; its value is the top 24
-bits x 2^-24. The two never share bits: `uniform` sets the counter's last word to 1.
+`keep`: a block serves eight elements, 16 bits each: element e is in block e // 8, word (e mod 8) // 2, the low half
+where e is even. It is kept where its 16 bits are below round(keep_prob x 2^16).
+`uniform`: a block serves four elements, 32 bits each: element e is word e mod 4 of block e // 4; its value is the top
+24 bits x 2^-24. The two never share bits: `uniform` sets the counter's last word to 1.
 
 Every code generator implements these lines; this one is the reference.
 """

@@ -1,7 +1,7 @@
 """Runs kernel IR in numpy: the oracle that the lowering and both code generators are tested against.
 
-Every value is an array with one dim an axis of the kernel (size 1 along axes on which it does not vary). Buffers are flat
-arrays of elements; bf16 is held as f32 rounded to bf16.
+Every value is an array with one dim an axis of the kernel (size 1 along axes on which it does not vary). Buffers are
+flat arrays of elements; bf16 is held as f32 rounded to bf16.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a kernel costs: the machine as the planner sees it, and the simple bytes-and-launches model.
 
-t = launch + max(bytes / copy rate, instructions / issue rate): the larger of memory and arithmetic, since the two overlap.
+t = launch + max(bytes / copy rate, instructions / issue rate): memory and arithmetic overlap.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ class Machine:
         cache_bytes: last-level cache.
         source: where the rates come from (`datasheet`, `calibrated`, `modelled`).
         compute_capability: of a GPU, for example 90; 0 for a CPU.
-        walks_rows: whether its code generator can sum over columns in a kernel that walks rows.
     """
 
     name: str
@@ -38,7 +37,6 @@ class Machine:
     cache_bytes: int
     source: str
     compute_capability: int = 0
-    walks_rows: bool = True
 
 
 def value_bytes(graph: Graph, node: int, hints: Mapping[str, int]) -> int:

@@ -30,7 +30,8 @@ class Decision:
     """One candidate fusion, taken or refused.
 
     Attributes:
-        kind: `vertical` (producer into consumer), `siblings` (shared input), `horizontal` (same shape), or `inline` (computed again in each reader).
+        kind: `vertical` (producer into consumer), `siblings` (shared input), `horizontal` (same shape), or `inline`
+            (computed again in each reader).
         producer, consumer: graph nodes that stand for the two sides.
         taken: whether the fusion was made.
         code: key of `REASONS`.

@@ -1,4 +1,4 @@
-"""Which nodes run together: a priority queue over the predicted gain of each merge, then values recomputed or stored."""
+"""Which nodes run together: a priority queue over the predicted gain of each merge, then recompute or store."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ FUSED_GROUPS = ("pointwise", "reduce", "random")
 INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
 _SIBLING_LIMIT = 8  # readers of one value that are tried pairwise
 _SMALL = 1 << 22  # points of the axes up to which a launch is a good part of a kernel's time
+_LONGEST_DETOUR = 8  # regions between two that are merged along with them
 _ROUNDS = 4  # merging and recomputing open ways for each other; both stop by themselves well before
 
 
@@ -186,17 +187,42 @@ class Partitioner:
 
         if self.fuel is not None and sum(d.taken for d in self.decisions) >= self.fuel:
             return note("fuel")
-        if self._makes_cycle(producer, consumer, kind):
+        between = self._between(producer, consumer, kind)
+        if between is None or len(between) > _LONGEST_DETOUR:
             return note("cycle")
         try:
             shared = self._shared(producer, consumer) if kind == "siblings" else ()
-            merged = merge(self.graph, self.regions[producer], self.regions[consumer], shared)
-            if merged.loop and not self.machine.walks_rows:
-                raise CannotMerge("reduce-axes", "the two reduce over different axes")
+            steps = self._merge_through(producer, [*between, consumer], shared)
         except CannotMerge as problem:
-            return note(problem.code, problem.detail)
-        self._replace(producer, consumer, merged)
+            return note("cycle" if between else problem.code, problem.detail)
+        current = producer
+        for number, merged in steps:
+            self._replace(current, number, merged)
+            current = number
         return note({"vertical": "saves-bytes", "siblings": "saves-reads"}.get(kind, "saves-launch"), taken=True)
+
+    def _between(self, producer: int, consumer: int, kind: str) -> list[int] | None:
+        """Units that run after the one and before the other, in that order; None where a wall is among them."""
+        a, b = self.units[producer], self.units[consumer]
+        if kind != "vertical":
+            return None if a.reach & b.mask or b.reach & a.mask else []
+        if not any(self.units[u].reach & b.mask for u in self._next(producer) if u != consumer):
+            return []
+        found = [
+            u
+            for u, unit in self.units.items()
+            if u not in (producer, consumer) and a.reach & unit.mask and unit.reach & b.mask
+        ]
+        return sorted(found, key=lambda u: max(self.regions[u].nodes)) if set(found) <= set(self.regions) else None
+
+    def _merge_through(self, producer: int, chain: list[int], shared: Iterable[int]) -> list[tuple[int, Region]]:
+        """The producer merged with each region of the chain in turn; all or nothing."""
+        steps: list[tuple[int, Region]] = []
+        region = self.regions[producer]
+        for number in chain:
+            region = merge(self.graph, region, self.regions[number], shared)
+            steps.append((number, region))
+        return steps
 
     def _candidates(self, number: int) -> list[tuple[int, int, str]]:
         """Pairs of regions with `number` in them that might be one."""
@@ -256,13 +282,6 @@ class Partitioner:
 
     def _bytes(self, value: int) -> int:
         return value_bytes(self.graph, value, self.hints)
-
-    def _makes_cycle(self, producer: int, consumer: int, kind: str) -> bool:
-        """True where a third unit runs after the one and before the other."""
-        a, b = self.units[producer], self.units[consumer]
-        if kind != "vertical":
-            return bool(a.reach & b.mask or b.reach & a.mask)
-        return any(self.units[u].reach & b.mask for u in self._next(producer) if u != consumer)
 
     def _replace(self, producer: int, consumer: int, merged: Region) -> None:
         for number in (producer, consumer):

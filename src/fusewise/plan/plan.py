@@ -14,6 +14,7 @@ from fusewise.plan.decisions import Decision
 from fusewise.plan.partition import Partitioner
 from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, split_reductions
 from fusewise.plan.region import Region, elements
+from fusewise.plan.statistics import split_statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, exact: bo
         exact: keep the order of every reduction (no split reductions).
     """
     if not exact:
-        graph = split_reductions(graph, machine)
+        graph = split_reductions(split_statistics(graph, machine), machine)
     graph = insert_copies(graph)
     outputs = tuple(_placed(graph, o) for o in graph.outputs)
     operands = {n.id: tuple(_placed(graph, a) for a in n.args) for n in graph if n.op == "opaque"}

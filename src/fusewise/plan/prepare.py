@@ -1,4 +1,4 @@
-"""Graph -> graph passes that a plan needs: copies where a real tensor cannot be a view, long reductions in two steps."""
+"""Graph -> graph: copies where a real tensor cannot be a view, long reductions in two steps."""
 
 from __future__ import annotations
 
@@ -104,6 +104,7 @@ _COLUMN_TILE = {"gpu": 64, "cpu": 64}  # results that one program makes where th
 _PROGRAMS = {"gpu": 4, "cpu": 4}  # programs a unit that keep the device busy
 _LEAST_PART = {"gpu": 64, "cpu": 256}  # elements a part below which two steps cost more than they gain
 _LEAST_TOTAL = {"gpu": 1 << 16, "cpu": 1 << 18}
+_SHORT_ROW = {"gpu": 1 << 12, "cpu": 1 << 14}  # elements that one program reduces in no more time than a launch takes
 _LONGEST_ROW = {"gpu": 1 << 14, "cpu": 1 << 16}  # sums a point of the row that a program can keep on chip
 
 
@@ -120,10 +121,8 @@ def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int])
     for d in dims:
         total *= hint(source[d], hints)
     column = len(source) - 1 not in dims
-    beside_rows = (
-        machine.walks_rows and column and results <= _LONGEST_ROW[machine.kind] and _has_row_reduction(graph, source)
-    )
-    if total < _LEAST_TOTAL[machine.kind] and not beside_rows:
+    beside_rows = column and results <= _LONGEST_ROW[machine.kind] and _has_row_reduction(graph, source)
+    if not beside_rows and (total < _LEAST_TOTAL[machine.kind] or total // results <= _SHORT_ROW[machine.kind]):
         return None
     programs = -(-results // _COLUMN_TILE[machine.kind]) if column else results
     wanted = machine.units * _PROGRAMS[machine.kind]

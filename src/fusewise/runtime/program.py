@@ -32,7 +32,7 @@ TORCH_DTYPES: dict[str, torch.dtype] = {
 }
 
 Launch = Callable[..., int | None]
-"""A kernel: called with the data pointers of its buffers and the values of its size symbols; nonzero: a check failed."""
+"""A kernel, called with the data pointers of its buffers and the values of its sizes; nonzero: a check failed."""
 
 
 @dataclass(frozen=True, slots=True)

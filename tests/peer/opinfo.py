@@ -1,0 +1,238 @@
+"""PyTorch's own operator samples (OpInfo) through Fusewise: a peer's test suite.
+
+    python tests/peer/opinfo.py --out report.json [--ops add,softmax] [--dtypes f32,bf16] [--samples 6] [--device cpu]
+
+Each operator's samples of one dtype are compiled as one function, so that a compile serves many of them; outputs (and
+with --backward the inputs' gradients) are compared with eager. The report counts passed, skipped with the reason, and
+failed; the exit code is 1 where anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+DTYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "u8": torch.uint8,
+    "bool": torch.bool,
+}
+
+# Not deterministic, or a result that is uninitialised memory: nothing to compare.
+SKIPPED = {
+    **dict.fromkeys(
+        "empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(), "uninitialised memory"
+    ),
+    **dict.fromkeys(
+        "bernoulli multinomial normal rand_like randint randint_like randn randn_like uniform cauchy exponential geometric "
+        "log_normal nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d nn.functional.alpha_dropout "
+        "nn.functional.feature_alpha_dropout nn.functional.feature_dropout nn.functional.rrelu nn.functional.fractional_max_pool2d "
+        "nn.functional.fractional_max_pool3d pca_lowrank svd_lowrank nn.functional.scaled_dot_product_attention "
+        "nn.functional.multi_head_attention_forward".split(),
+        "random numbers",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operator and dtype: `status` is passed, failed or skipped."""
+
+    op: str
+    dtype: str
+    status: str
+    samples: int
+    detail: str = ""
+    seconds: float = 0.0
+
+
+
+
+def samples_of(op: Any, device: str, dtype: torch.dtype, limit: int, grad: bool) -> list[Any]:
+    found = []
+    for sample in op.sample_inputs(device, dtype, requires_grad=grad):
+        found.append(sample)
+        if len(found) >= limit:
+            break
+    return found
+
+
+def flat_tensors(value: Any) -> list[torch.Tensor]:
+    return [v for v in tree_flatten(value)[0] if isinstance(v, torch.Tensor)]
+
+
+def call_all(op: Any, samples: list[Any], leaves: list[list[torch.Tensor]], specs: list[Any]) -> list[Any]:
+    outs = []
+    for sample, mine, (others, spec, places) in zip(samples, leaves, specs, strict=True):
+        flat = list(others)
+        for place, tensor in zip(places, mine, strict=True):
+            flat[place] = tensor
+        first, args, kwargs = tree_unflatten(flat, spec)
+        outs.append(op.op(first, *args, **kwargs))
+    return outs
+
+
+def compare(ours: list[torch.Tensor], eager: list[torch.Tensor], exact: list[torch.Tensor] | None) -> str:
+    """Empty where they agree, else what differs."""
+    if len(ours) != len(eager):
+        return f"{len(ours)} results, eager has {len(eager)}"
+    for i, (a, b) in enumerate(zip(ours, eager, strict=True)):
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return f"result {i}: {a.dtype}{list(a.shape)}, eager {b.dtype}{list(b.shape)}"
+        if a.numel() > 1 and a.layout == torch.strided and a.stride() != b.stride():
+            return f"result {i}: strides {a.stride()}, eager {b.stride()}"
+        if not a.is_floating_point():
+            if not torch.equal(a, b):
+                return f"result {i}: differs at {int((a != b).sum())} of {a.numel()} elements"
+            continue
+        if not torch.equal(a.isnan(), b.isnan()):
+            return f"result {i}: NaN at other places"
+        fine = b.isfinite()
+        if not torch.equal(a[~fine & ~b.isnan()], b[~fine & ~b.isnan()]):
+            return f"result {i}: infinities differ"
+        x, y = a[fine].double(), b[fine].double()
+        if not x.numel():
+            continue
+        eps = torch.finfo(a.dtype).eps
+        if exact is not None and i < len(exact) and exact[i].shape == a.shape:
+            z = exact[i][fine].double()
+            scale = z.abs().max().clamp_min(1e-30)
+            own, theirs = float((x - z).abs().max() / scale), float((y - z).abs().max() / scale)
+            if own > 1.5 * theirs + 4 * eps:
+                return f"result {i}: error {own:.2e} against fp64, eager's {theirs:.2e}"
+        elif float((x - y).abs().max() / y.abs().max().clamp_min(1e-30)) > 32 * eps:
+            return f"result {i}: relative difference {float((x - y).abs().max() / y.abs().max()):.2e}"
+    return ""
+
+
+def run_op(op: Any, name: str, dtype_name: str, device: str, limit: int, backward: bool, backend: Any) -> Row:
+    dtype = DTYPES[dtype_name]
+    start = time.time()
+    grad = backward and dtype.is_floating_point and op.supports_autograd
+
+    def row(status: str, count: int, detail: str = "") -> Row:
+        return Row(name, dtype_name, status, count, detail, round(time.time() - start, 2))
+
+    torch.manual_seed(0)
+    try:
+        samples = samples_of(op, device, dtype, limit, grad)
+    except Exception as problem:
+        return row("skipped", 0, f"no samples: {str(problem)[:100]}")
+    leaves, specs, kept = [], [], []
+    for sample in samples:
+        flat, spec = tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+        places = [i for i, v in enumerate(flat) if type(v) is torch.Tensor and v.layout == torch.strided]
+        mine = [flat[i].detach().clone().requires_grad_(flat[i].requires_grad) for i in places]
+        others = [None if i in places else v for i, v in enumerate(flat)]
+        try:
+            op.op(*(tree_unflatten([v.detach() if isinstance(v, torch.Tensor) else v for v in flat], spec)[0:1]),
+                  *tree_unflatten(flat, spec)[1], **tree_unflatten(flat, spec)[2])
+        except Exception:
+            continue
+        kept.append(sample)
+        leaves.append(mine)
+        specs.append((others, spec, places))
+    if not kept:
+        return row("skipped", 0, "eager takes none of the samples")
+
+    def one(fn: Any, cast: torch.dtype | None) -> list[torch.Tensor]:
+        inputs = [
+            [
+                (t.detach().to(cast) if cast and t.is_floating_point() else t.detach().clone()).requires_grad_(t.requires_grad)
+                for t in mine
+            ]
+            for mine in leaves
+        ]
+        outs = flat_tensors(fn(inputs))
+        results = [o.detach() for o in outs]
+        if grad:
+            roots = [o for o in outs if o.requires_grad and o.is_floating_point()]
+            if roots:
+                weights = [torch.cos(torch.arange(o.numel(), device=o.device, dtype=torch.float64)).reshape(o.shape).to(o.dtype) for o in roots]
+                torch.autograd.backward(roots, weights)
+                results += [t.grad for mine in inputs for t in mine if t.grad is not None]
+        return results
+
+    torch._dynamo.reset()
+    plain = lambda inputs: call_all(op, kept, inputs, specs)  # noqa: E731
+    try:
+        eager = one(plain, None)
+    except Exception as problem:
+        return row("skipped", 0, f"eager: {str(problem)[:100]}")
+    exact = None
+    if dtype.is_floating_point and dtype != torch.float64:
+        try:
+            exact = one(plain, torch.float64)
+        except Exception:
+            exact = None
+    try:
+        ours = one(torch.compile(plain, backend=backend, dynamic=False), None)
+    except Exception as problem:
+        text = "".join(traceback.format_exception_only(problem)).strip().replace("\n", " ")[:600]
+        return row("failed", len(kept), f"raised {text}")
+    difference = compare(ours, eager, exact)
+    return row("failed" if difference else "passed", len(kept), difference)
+
+
+def rows(args: argparse.Namespace) -> Iterator[Row]:
+    from fusewise.backend import backend_for
+    from fusewise.config import make_options
+
+    backend = backend_for(make_options(strict=True, check=True))
+    chosen = set(args.ops.split(",")) if args.ops else None
+    part, parts = map(int, args.shard.split("/"))
+    for number, op in enumerate(op_db):
+        name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+        if (chosen and op.name not in chosen and name not in chosen) or number % parts != part:
+            continue
+        for dtype_name in args.dtypes.split(","):
+            if op.name in SKIPPED:
+                yield Row(name, dtype_name, "skipped", 0, SKIPPED[op.name])
+            elif DTYPES[dtype_name] not in op.supported_dtypes(args.device.split(":")[0]):
+                continue
+            else:
+                yield run_op(op, name, dtype_name, args.device, args.samples, args.backward, backend)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ops", default="", help="names, comma separated; default: all")
+    parser.add_argument("--dtypes", default="f32", help=f"comma separated, of {', '.join(DTYPES)}")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--samples", type=int, default=8, help="samples of each operator and dtype")
+    parser.add_argument("--shard", default="0/1", help="part/parts")
+    parser.add_argument("--backward", action="store_true")
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    found: list[Row] = []
+    for row in rows(args):
+        found.append(row)
+        if row.status == "failed":
+            print(f"FAILED {row.op} {row.dtype} ({row.samples} samples): {row.detail}", flush=True)
+    counts = {s: sum(r.status == s for r in found) for s in ("passed", "skipped", "failed")}
+    if args.out:
+        args.out.write_text(json.dumps({"counts": counts, "rows": [asdict(r) for r in found]}, indent=1))
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
