@@ -98,6 +98,7 @@ class _Importer:
         self.strides: dict[int, tuple[Size, ...]] = {}
         self.opaques: list[OpaqueCall] = []
         self.constants: list[torch.Tensor] = []
+        self.moved: dict[Node, Value] = {}
         self.copies = 0
 
     def run(self) -> Captured:
@@ -243,7 +244,7 @@ class _Importer:
 
         def convert(value: Any) -> Any:
             if isinstance(value, Node):
-                value = self.env[value]
+                value = self._moved(value) if self._is_host_scalar(value.meta.get("val")) else self.env[value]
             if isinstance(value, (_Number, _Argument)):
                 raise Unsupported("a Python object that only the run can tell")
             if isinstance(value, (list, tuple)):
@@ -286,9 +287,38 @@ class _Importer:
                 if isinstance(leaf, torch.Tensor):
                     if leaf.layout != torch.strided or leaf.is_quantized:
                         raise Unsupported("a tensor that is sparse or quantised")
-                    if leaf.device != self.home:
+                    if leaf.device != self.home and not (self._is_host_scalar(leaf) and node.meta["val"] is not leaf):
                         raise Unsupported(f"a tensor on {leaf.device} in a graph on {self.home}")
                     computable(leaf.dtype)
+
+    def _is_host_scalar(self, value: Any) -> bool:
+        """True for a CPU tensor without dims in a graph of another device: PyTorch takes it as a number there."""
+        return (
+            isinstance(value, torch.Tensor)
+            and value.dim() == 0
+            and value.device.type == "cpu"
+            and self.home.type != "cpu"
+        )
+
+    def _moved(self, node: Node) -> Value:
+        """The value of a CPU scalar, on the graph's device."""
+        found = self.moved.get(node)
+        if found is None:
+            source, example = node.args[0] if node.args else None, node.meta["val"]
+            if node.target is torch.ops.prims.convert_element_type.default and isinstance(source, Node):
+                found = self._moved(source).cast(computable(example.dtype))
+            else:
+                call = self.b.opaque([self.env[node]], len(self.opaques), "a CPU scalar in a graph on a GPU")
+                found = self.b.result(call, 0, (), computable(example.dtype), ())
+                self.strides[found.id] = ()
+                target, name = torch.ops.aten._to_copy.default, "aten._to_copy.default"
+                kwargs = {"device": self.home, "non_blocking": True}
+                reason = call.node.attr("reason")
+                self.opaques.append(
+                    OpaqueCall(target, (ArgTensor(0),), kwargs, ("tensor",), name, reason, self.b.origin)
+                )
+            self.moved[node] = found
+        return found
 
     def _spec(self, tensor: torch.Tensor) -> TensorSpec:
         return TensorSpec(
