@@ -580,9 +580,9 @@ class _Printer:
         text = f"tl.arange(0, {dim.name.upper()}BLOCK // {group}){self.tile.spread(dim.name)}"
         if dim.name != "r" or not self.schedule.persistent:
             text = f"{dim.name}0 // {group} + {text}"
-        if blocks != Index():
-            text += f" + ({self._sum(blocks, is_wide)})"
-        return f"({text}).to(tl.int64)" if is_wide and not self._is_wide(dim) else text
+        if is_wide and not self._is_wide(dim):
+            text = f"({text}).to(tl.int64)"
+        return text if blocks == Index() else f"{text} + ({self._sum(blocks, is_wide)})"
 
     def _check(self, instr: Check) -> None:
         shape = self.shapes[instr.cond] | (frozenset() if instr.mask is None else self.shapes[instr.mask])

@@ -1,7 +1,8 @@
 """Index expressions as Triton text: axes become tile dims, and each part stays at its smallest tile shape.
 
-The tile dims of a kernel are y, x and r (see `TritonSchedule`), beside l, the row at hand of a loop over rows. The flat index along a dim is the variable of that
-name; its axes are quotients and remainders of it, which fold away where a dim has one axis or an index is contiguous.
+The tile dims of a kernel are y, x and r (see `TritonSchedule`), beside l, the row at hand of a loop over rows. The flat
+index along a dim is the variable of that name; its axes are quotients and remainders of it, which fold away where a dim
+has one axis or an index is contiguous.
 """
 
 from __future__ import annotations
@@ -88,7 +89,9 @@ class Tile:
         return affine.substitute(index, table, self.flat_sizes)
 
     def full_shape(self, shape: Shape) -> str:
-        """Text of the tile shape of a value with the live dims `shape`, such as `[XBLOCK, 1]`."""
+        """Text of the tile shape of a value with the live dims `shape`, such as `[XBLOCK, 1]`; `()` for a scalar."""
+        if not shape:
+            return "()"
         return "[" + ", ".join(f"{d.upper()}BLOCK" if d in shape else "1" for d in self.order) + "]"
 
     def spread(self, name: str) -> str:
@@ -132,10 +135,11 @@ def make_tile(kernel: Kernel) -> Tile:
         flat = {dim.flat: dim.size}
         for name in reversed(dim.axes):
             index = affine.floordiv(affine.axis(dim.flat), step, flat)
+            extent: Size = sizes[name] if sizes[name] != 0 else 1  # an empty tensor has no points
             if name != dim.axes[0]:
-                index = affine.modulo(index, sizes[name], flat)
+                index = affine.modulo(index, extent, flat)
             axes[name] = (dim, index)
-            step = norm(step * sizes[name])
+            step = norm(step * extent)
     tile = Tile(tuple(dims), tuple(d.name for d in dims if d.live), axes, schedule.index_bits)
     return Tile(tile.dims, _order(kernel, tile), axes, tile.bits)
 

@@ -128,6 +128,8 @@ def typed(value: bool | int | float, dtype: DType) -> str:
     name = TYPES[dtype]
     if dtype.is_float and float(value) == 0.0 and math.copysign(1.0, float(value)) < 0:
         return f"lib.neg(tl.full((), 0.0, {name}))"  # Triton makes +0 of the literal -0.0
+    if dtype == BF16:
+        return f"tl.full((), {literal(value, F32)}, tl.float32).to(tl.bfloat16)"
     text = str(bool(value)) if dtype.kind == "bool" else literal(value, dtype)
     return f"tl.full((), {text}, {name})"
 
@@ -168,9 +170,11 @@ def compute(
         case "abs":
             return f"tl.abs({args[0]})"
         case "not":
-            return f"~{args[0]}"
+            return f"{args[0]} ^ 255" if last == U8 else f"~{args[0]}"
         case "floordiv":
             return f"lib.floordiv({args[0]}, {args[1]})"
+        case "shr" if dtype == U8:
+            return f"lib.shr_unsigned({args[0]}, {args[1]}, 8)"
         case "shl" | "shr":
             return f"lib.{op}({args[0]}, {args[1]}, {dtype.bits})"
         case "minimum" | "maximum" if last != BOOL:

@@ -7,15 +7,17 @@ variant, and calls the launcher: torch's own, which needs no C compiler, or Trit
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from fusewise.codegen.triton_index import aligned_sizes, make_tile, size_text
 from fusewise.errors import LaunchFailed
+from fusewise.ir.sizes import hint
 from fusewise.lower.kernel import Kernel
 from fusewise.runtime.gpu_resources import Resources, read_resources
 from fusewise.runtime.triton_compile import (
@@ -23,6 +25,7 @@ from fusewise.runtime.triton_compile import (
     compile_kernel,
     compile_kernels,
     install_line,
+    load_module,
     require_triton,
     resources,
 )
@@ -34,7 +37,9 @@ __all__ = [
     "build_launchers",
     "compile_kernel",
     "compile_kernels",
+    "grid_of",
     "install_line",
+    "load_module",
     "require_triton",
     "resources",
 ]
@@ -128,6 +133,11 @@ def build_launchers(source: str, kernels: Sequence[Kernel], device: str) -> dict
         launcher.compiled(True)
         found[kernel.name] = launcher.launch
     return found
+
+
+def grid_of(kernel: Kernel, sizes: Mapping[str, int]) -> int:
+    """Number of programs of a kernel at the given sizes."""
+    return math.prod(-(-hint(d.size, sizes) // d.block) for d in make_tile(kernel).dims if d.name in ("y", "x"))
 
 
 def _grid(kernel: Kernel) -> str:

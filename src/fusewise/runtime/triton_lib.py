@@ -519,9 +519,16 @@ def shl(a: tl.tensor, b: tl.tensor, bits: tl.constexpr) -> tl.tensor:
 
 @_jit
 def shr(a: tl.tensor, b: tl.tensor, bits: tl.constexpr) -> tl.tensor:
-    """a >> b, arithmetic for signed types; where b is outside [0, bits): all bits of the sign."""
+    """a >> b, arithmetic; where b is outside [0, bits): all bits of the sign."""
     inside = (b >= 0) & (b < bits)
     return a >> tl.where(inside, b, bits - 1).to(b.dtype)
+
+
+@_jit
+def shr_unsigned(a: tl.tensor, b: tl.tensor, bits: tl.constexpr) -> tl.tensor:
+    """a >> b for unsigned types; 0 where b is outside [0, bits)."""
+    inside = b < bits
+    return tl.where(inside, a >> tl.where(inside, b, 0).to(b.dtype), 0).to(a.dtype)
 
 
 # ---- reductions along one axis of a tile

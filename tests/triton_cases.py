@@ -1,0 +1,261 @@
+"""Kernels for the Triton code generator: those of the C++ one under GPU schedules, and forms that only a GPU has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from fusewise.ir import sizes
+from fusewise.ir.affine import axis
+from fusewise.ir.dtypes import BF16, BOOL, F16, F32, I64, DType
+from fusewise.ir.rounding import NUMPY, Array, bf16_from_bits
+from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
+from fusewise.runtime.program import TORCH_DTYPES
+from tests.cpu.cpp_kernels import Case, Make, at, to_stored
+from tests.cpu.test_cpp_codegen import CASES, floats
+
+LONGEST = 4096  # elements of a tile in these tests
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A case under one schedule."""
+
+    case: Case
+    label: str
+
+    @property
+    def kernel(self) -> Kernel:
+        return self.case.kernel
+
+    def __repr__(self) -> str:
+        return f"{self.kernel.name}-{self.label}"
+
+
+def power(number: int) -> int:
+    return 1 << max(number - 1, 0).bit_length()
+
+
+def schedules(case: Case) -> Iterator[tuple[str, TritonSchedule]]:
+    """Small tiles of every shape that the kernel allows, so that tails and several programs occur."""
+    kernel = case.kernel
+    extent = {a.name: a.size if isinstance(a.size, int) else sizes.hint(a.size, case.sizes) for a in kernel.axes}
+    parallel = tuple(a.name for a in kernel.parallel)
+    row = 1
+    for a in kernel.reduce:
+        row *= extent[a.name]
+    points = 1
+    for name in parallel:
+        points *= extent[name]
+
+    def make(x: int, r: int, persistent: bool, bits: int = 32) -> TritonSchedule:
+        return TritonSchedule((), parallel, 1, x, r, persistent, 4, index_bits=bits)
+
+    if not kernel.reduce:
+        block = min(1024, max(16, power(points // 3)))
+        yield "flat", make(block, 1, True)
+        yield "wide", make(block, 1, True, bits=64)
+        if len(parallel) > 1:
+            yield "tiles", TritonSchedule(parallel[:-1], parallel[-1:], 4, 16, 1, True, 4)
+            yield "point_rows", TritonSchedule(parallel[:-1], parallel[-1:], 1, 32, 1, True, 4, index_bits=64)
+        return
+    whole = power(row)
+    if not any(isinstance(a.size, int) is False for a in kernel.reduce):
+        yield "row", make(1, whole, True)
+        if not kernel.loop and whole * 4 <= LONGEST:
+            yield "rows", make(4, whole, True, bits=64)
+    if not kernel.carried and not kernel.loop:
+        yield "loop", make(1, 64, False)
+        yield "loops", make(2, 32, False, bits=64)
+
+
+def from_cpp() -> Iterator[Scheduled]:
+    """The cases of the C++ generator. Every op on every type needs one schedule, every form all of them."""
+    for case in CASES:
+        name = case.kernel.name
+        if any(f"_{op}_" in name for op in ("floordiv", "truncdiv", "truncrem")):
+            # what x / 0 gives is the device's affair
+            case = replace(case, inputs={**case.inputs, "b": np.where(case.inputs["b"] == 0, 1, case.inputs["b"])})
+        found = list(schedules(case))
+        if name.startswith(("un_", "bin_", "cast_", "where_")):
+            found = found[:1]
+        if name.startswith("tail_"):
+            found = found[:1] if case.outputs["o"] % 8 in (0, 1, 7) else []
+        for label, schedule in found:
+            if name.endswith("_far") and schedule.index_bits == 32 and "step" in name:
+                continue
+            yield Scheduled(replace(case, kernel=replace(case.kernel, schedule=schedule)), label)
+
+
+def scheduled(m: Make, label: str, schedule: TritonSchedule, **given: object) -> Scheduled:
+    return Scheduled(Case(replace(m.done(), schedule=schedule), **given), label)  # type: ignore[arg-type]
+
+
+def seed_of(value: int) -> Array:
+    return np.array([value], np.int64)
+
+
+def random_forms() -> Iterator[Scheduled]:
+    """The tiles whose random bits come from one call for eight (four) elements."""
+    for kind, dtype in [("keep", BOOL), ("uniform", F32)]:
+        for bits in [32, 64]:
+            m = Make(f"fast_{kind}_flat", [Axis("x0", 1000)], None)
+            m.store("o", at(("x0", 1)), m.random(kind, m.load("s", I64, at()), at(("x0", 1)), 7, 0.8, dtype))
+            schedule = TritonSchedule((), ("x0",), 1, 256, 1, True, 4, index_bits=bits)
+            yield scheduled(m, f"{bits}", schedule, inputs={"s": seed_of(-5)}, outputs={"o": 1000})
+        for label, x_block, r_block, persistent in [
+            ("row", 1, 128, True),
+            ("rows", 4, 128, True),
+            ("loop", 2, 32, False),
+        ]:
+            m = Make(f"fast_{kind}_row", [Axis("x0", 6), Axis("r0", 104, True)], None)
+            place = at(("x0", 104), ("r0", 1), const=8)
+            draw = m.random(kind, m.load("s", I64, at()), place, 3, 0.5, dtype)
+            number = m.op("cast", draw, dtype=F32)
+            m.store("o", at(("x0", 104), ("r0", 1)), draw)
+            m.store("n", at(("x0", 1)), m.reduce("sum", number))
+            schedule = TritonSchedule((), ("x0",), 1, x_block, r_block, persistent, 4)
+            outputs = {"o": 624, "n": 6}
+            yield scheduled(m, label, schedule, inputs={"s": seed_of(1 << 40)}, outputs=outputs, ulps=64)
+
+
+def half_forms() -> Iterator[Scheduled]:
+    """16-bit sums, differences and products, rounded at each op's end."""
+    for dtype in [BF16, F16]:
+        m = Make(f"packed_{dtype}", [Axis("x0", 300)], None)
+        a, b = m.load("a", dtype, at(("x0", 1))), m.load("b", dtype, at(("x0", 1)))
+        c = m.load("c", dtype, at())
+
+        def op(name: str, *args: int, m: Make = m, dtype: DType = dtype) -> int:
+            wide = [m.op("cast", v, dtype=F32) if m.body[v].dtype == dtype else v for v in args]  # type: ignore[union-attr]
+            return m.op("cast", m.op(name, *wide), dtype=dtype)
+
+        total = op("add", op("mul", a, b), c)
+        halved = op("mul", op("sub", total, b), m.const(0.5, F32))
+        third = op("div", halved, m.const(3.0, F32))
+        m.store("o", at(("x0", 1)), third)
+        m.store("t", at(("x0", 1)), total)
+        inputs = {"a": floats(300), "b": floats(300), "c": floats(1)}
+        # the quotient by a constant is a product in the cheaper forms: one rounding step apart at most
+        schedule = TritonSchedule((), ("x0",), 1, 128, 1, True, 4)
+        yield scheduled(m, "flat", schedule, inputs=inputs, outputs={"o": 300, "t": 300}, ulps=1)
+
+
+def activation(name: str, dtype: DType, count: int) -> tuple[Make, dict[str, Array]]:
+    """gelu (both), silu, tanh, sigmoid, elu-like chains as the expansions write them; input between -9 and 9."""
+    m = Make(f"act_{name}_{dtype}", [Axis("x0", count)], None)
+    x = m.load("a", dtype, at(("x0", 1)))
+    v = x if dtype == F32 else m.op("cast", x, dtype=F32)
+    one, half = m.const(1.0, F32), m.const(0.5, F32)
+    match name:
+        case "gelu_tanh":
+            cube = m.op("mul", m.op("mul", v, v), v)
+            inner = m.op("mul", m.op("fma", cube, m.const(0.044715, F32), v), m.const(0.7978845608028654, F32))
+            y = m.op("mul", m.op("mul", half, v), m.op("add", one, m.op("tanh", inner)))
+        case "gelu_erf":
+            erf = m.op("erf", m.op("mul", v, m.const(0.7071067811865476, F32)))
+            y = m.op("mul", m.op("mul", v, half), m.op("add", one, erf))
+        case "gate_erf":
+            y = m.op("add", m.op("erf", v), one)
+        case "silu":
+            y = m.op("div", v, m.op("add", one, m.op("exp", m.op("neg", v))))
+        case "tanh":
+            y = m.op("tanh", v)
+        case "slope":
+            t = m.op("tanh", v)
+            y = m.op("mul", v, m.op("sub", one, m.op("mul", t, t)))
+        case _:
+            y = m.op(name, v)
+    m.store("o", at(("x0", 1)), y if dtype == F32 else m.op("cast", y, dtype=dtype))
+    return m, {"a": np.linspace(-9.0, 9.0, count)}
+
+
+ACTIVATIONS = ("gelu_tanh", "gelu_erf", "gate_erf", "silu", "tanh", "slope", "exp", "erf", "expm1")
+
+
+def activations() -> Iterator[Scheduled]:
+    for name in ACTIVATIONS:
+        for dtype in [BF16, F16] if name == "slope" else [BF16, F16, F32]:
+            m, inputs = activation(name, dtype, 2000)
+            schedule = TritonSchedule((), ("x0",), 1, 512, 1, True, 4)
+            yield scheduled(m, "flat", schedule, inputs=inputs, outputs={"o": 2000}, ulps=4 if dtype == F32 else 1)
+
+
+def softmax(rows: int, columns: int, dtype: DType, carry: bool) -> Make:
+    m = Make("softmax", [Axis("x0", rows), Axis("r0", columns, True)], None, carry)
+    place = axis("x0") * columns + axis("r0")
+    x = m.load("a", dtype, place)
+    v = x if dtype == F32 else m.op("cast", x, dtype=F32)
+    e = m.op("exp", m.op("sub", v, m.reduce("max", v)))
+    y = m.op("div", e, m.reduce("sum", e))
+    m.store("o", place, y if dtype == F32 else m.op("cast", y, dtype=dtype))
+    return m
+
+
+def rows_forms() -> Iterator[Scheduled]:
+    for dtype in [F32, BF16]:
+        for label, persistent, x_block, r_block in [
+            ("row", True, 1, 256),
+            ("rows", True, 4, 256),
+            ("loop", False, 1, 64),
+        ]:
+            m = softmax(9, 200, dtype, persistent)
+            schedule = TritonSchedule((), ("x0",), 1, x_block, r_block, persistent, 4)
+            inputs = {"a": floats(1800)}
+            yield scheduled(m, f"{dtype}-{label}", schedule, inputs=inputs, outputs={"o": 1800}, ulps=8)
+    # column sums beside row sums: programs p, rows l one after the other
+    m = Make("row_and_column", [Axis("p", 3), Axis("l", 5, loop=True), Axis("r0", 70, True)], None, carry=True)
+    row = axis("p") * 5 + axis("l")
+    a = m.load("a", F32, row * 70 + axis("r0"))
+    b = m.op("mul", a, m.load("w", F32, axis("r0")))
+    m.store("o", row * 70 + axis("r0"), m.op("sub", a, m.reduce("sum", b)))
+    column = m.reduce("sum", b, over_loop=True)
+    m.store("c", axis("p") * 70 + axis("r0"), m.op("mul", column, m.load("w", F32, axis("r0"))))
+    m.store("t", axis("p") * 70 + axis("r0"), m.reduce("max", a, over_loop=True))
+    inputs = {"a": floats(1050), "w": floats(70)}
+    outputs = {"o": 1050, "c": 210, "t": 210}
+    for bits in [32, 64]:
+        schedule = TritonSchedule((), ("p",), 1, 1, 128, True, 4, 1, bits)
+        yield scheduled(m, f"{bits}", schedule, inputs=inputs, outputs=outputs, ulps=64)
+
+
+def points(case: Case) -> int:
+    """Elements that the case's kernel goes over."""
+    return sizes.hint(sizes.prod(a.size for a in case.kernel.axes), case.sizes)
+
+
+def all_cases() -> list[Scheduled]:
+    return [*from_cpp(), *random_forms(), *half_forms(), *activations(), *rows_forms()]
+
+
+def tensors(case: Case, device: str) -> dict[str, torch.Tensor]:
+    """Flat tensors of a case's buffers; outputs poisoned."""
+    found: dict[str, torch.Tensor] = {}
+    for buffer in case.kernel.buffers:
+        dtype = TORCH_DTYPES[buffer.dtype.name]
+        if buffer.role == "in":
+            stored = torch.from_numpy(to_stored(case.inputs[buffer.name], buffer.dtype).copy())
+            found[buffer.name] = (stored.view(dtype) if buffer.dtype == BF16 else stored).to(device)
+        else:
+            count = case.outputs[buffer.name]
+            raw = torch.full((count * buffer.dtype.bytes,), 0x5A, dtype=torch.uint8, device=device)
+            found[buffer.name] = raw.view(dtype)
+    return found
+
+
+def results(case: Case, held: dict[str, torch.Tensor]) -> dict[str, Array]:
+    """The outputs as the interpreter of kernels gives them."""
+    found: dict[str, Array] = {}
+    for buffer in case.kernel.buffers:
+        if buffer.role == "out":
+            tensor = held[buffer.name].cpu()
+            if buffer.dtype == BF16:
+                found[buffer.name] = bf16_from_bits(tensor.view(torch.uint16).numpy())
+            elif buffer.dtype == BOOL:
+                found[buffer.name] = tensor.view(torch.uint8).numpy().astype(bool)
+            else:
+                found[buffer.name] = tensor.numpy().astype(NUMPY[buffer.dtype.name], copy=False)
+    return found
