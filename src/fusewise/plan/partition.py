@@ -321,21 +321,28 @@ class Partitioner:
         if any(self.graph[n].info.group == "reduce" for n in opened):
             return False
         cost = sum(self.graph[n].info.cost for n in opened)
-        dissolved = not self._still_read(region, value)
-        gain = self._time(region, region.reads) - (0.0 if dissolved else self._time(region, region.reads, {value}))
-        saved = self._bytes(value) * (1 + len(readers))
         changes: dict[int, dict[int, list[At]]] = {}
-        kept: set[int] = set()  # row values that the readers then need in memory
         for reader in readers:
             target = self.regions[reader]
-            points = elements(target, self.hints)
             new = self._leaves(target, ((value, at) for at in target.reads[value]), opened.__contains__)
-            changes[reader] = new = self._free(target, new)
+            new = self._free(target, new)
+            own = [v for v in new if v in target.at]
+            if any(place != target.at[v] for v in own for place in new[v]):
+                return False  # the reader would need its own value at another point
+            changes[reader] = {v: places for v, places in new.items() if v not in own}
+        # row values of the region that the readers then need in memory
+        kept = {v for new in changes.values() for v in new if v in region.at}
+        dissolved = not kept and not self._still_read(region, value)
+        gain = self._time(region, region.reads) - (0.0 if dissolved else self._time(region, region.reads, {value}))
+        saved = self._bytes(value) * (1 + len(readers))
+        for reader, new in changes.items():
+            target = self.regions[reader]
+            points = elements(target, self.hints)
             reads = {v: places for v, places in target.reads.items() if v != value} | new
             extra = cost * points * len(target.reads[value])
             gain += self._time(target, target.reads) - self._time(target, reads, extra=extra)
             saved -= sum(self._read_bytes(v, points) for v in new if v not in target.reads)
-            kept |= {v for v in new if v in region.at and v not in self.needed and not self.readers.get(v)}
+        kept = {v for v in kept if v not in self.needed and not self.readers.get(v)}
         stored_again = sum(map(self._bytes, kept))
         saved -= stored_again
         gain -= stored_again / self.machine.bytes_per_s * 1e6
