@@ -1,0 +1,86 @@
+"""The functions behind `fusewise.compile`, `fusewise.explain` and `fusewise.verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import torch
+
+from fusewise.backend import backend_for
+from fusewise.config import Policy, make_options
+from fusewise.explanation import default_device
+from fusewise.explanation import explain as explain_function
+from fusewise.proof.run import verify as verify_function
+from fusewise.report.documents import Explanation, Verification
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compile(function: Function, policy: Policy = "balanced", dynamic: bool | None = None, **options: Any) -> Function:
+    """The function or module, run through Fusewise: forward, and backward where gradients are asked for.
+
+    The same as `torch.compile(function, backend="fusewise", options={"policy": policy, ...})`.
+
+    Args:
+        function: a function or an `nn.Module`; a module keeps its parameters, buffers and state.
+        policy: how far a fusion may go from eager's bits: `conservative`, `balanced` or `aggressive`.
+        dynamic: as in `torch.compile`: True compiles once for all sizes, False once for each; None: symbolic after a
+            size has changed.
+        options: further fields of `fusewise.config.Options`.
+
+    Raises:
+        UnknownName: an option or policy that does not exist.
+    """
+    backend = backend_for(make_options(policy=policy, **options))
+    return cast(Function, torch.compile(function, backend=backend, dynamic=dynamic))
+
+
+def explain(
+    function: Callable[..., Any],
+    *args: Any,
+    device: str | Sequence[str] | None = None,
+    policy: Policy = "balanced",
+    **kwargs: Any,
+) -> Explanation:
+    """What Fusewise makes of one call of a function, and of its backward: kernels, bytes, floors, refused fusions.
+
+    Nothing is run. `print` shows it; `to_json` and `to_html` give it to others.
+
+    Args:
+        args, kwargs: inputs of the function.
+        device: one or several of `cpu`, `cuda` and names of GPUs, which need not be here (`h200`); None: the device
+            that the inputs are on.
+
+    Raises:
+        UnknownName: no such device or policy.
+        UsageError: the function cannot be traced on these inputs.
+    """
+    chosen = [device] if isinstance(device, str) else list(device or [default_device((args, kwargs))])
+    return explain_function(function, args, kwargs, chosen, make_options(policy=policy)).explanation
+
+
+def verify(
+    function: Callable[..., Any],
+    *args: Any,
+    policy: Policy = "balanced",
+    seed: int = 0,
+    hard: bool = True,
+    **kwargs: Any,
+) -> Verification:
+    """Compares what Fusewise makes of a function with eager PyTorch and with fp64, and gives the proof.
+
+    Outputs, changed arguments, and gradients where they are on; with the inputs given, with random ones and with hard
+    ones (NaN, infinities, -0, large, tiny and subnormal numbers); fused results lie in poisoned memory.
+    `fusewise.proof.compare` states the rule. The result is true where everything is within it.
+
+    Args:
+        args, kwargs: inputs of the function.
+        policy: whose promise is checked.
+        seed: of the inputs and of random ops.
+        hard: also use the hard inputs.
+
+    Raises:
+        UsageError: eager PyTorch itself fails on these inputs.
+    """
+    return verify_function(function, args, kwargs, make_options(policy=policy), seed=seed, hard=hard)[0]

@@ -1,0 +1,69 @@
+"""The command line: `fusewise VERB`.
+
+Exit codes: 0 fine, 1 a finding, 2 bad usage, 3 something is missing on this machine. Verbs import what they need when
+they run: `fusewise calc` starts neither torch nor a compiler.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fusewise import __version__
+from fusewise.commands import device
+from fusewise.commands.bench import bench
+from fusewise.commands.calc import calc
+from fusewise.commands.common import errors, exit_code, print_error
+from fusewise.commands.demo import demo
+from fusewise.commands.doctor import doctor
+from fusewise.commands.explain import explain
+from fusewise.commands.show import show
+from fusewise.commands.verify import verify
+from fusewise.errors import FusewiseError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="fusewise",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="A kernel-fusion compiler for PyTorch that knows when not to fuse.",
+    epilog="Exit codes: 0 fine, 1 a finding, 2 bad usage, 3 something is missing on this machine.",
+)
+for verb in (demo, explain, verify, bench, show, calc, doctor):
+    app.command()(verb)
+app.add_typer(device.app, name="device")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"fusewise {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """A kernel-fusion compiler for PyTorch that knows when not to fuse."""
+
+
+def main() -> None:
+    """Runs the command line; an expected failure ends in one line and an exit code."""
+    try:
+        app()
+    except FusewiseError as error:
+        print_error(error)
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        errors.print("interrupted")
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as `head`, has left
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,216 @@
+"""`fusewise bench`: programs of the catalogue, timed for every contender in one run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fusewise.commands.common import FINDING, JsonOption, console, errors, print_json, progress_bar, say
+from fusewise.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from fusewise.measure.contenders import Contender
+    from fusewise.measure.program import Program
+    from fusewise.measure.results import BenchResult
+
+SIZES = ("tiny", "small", "full")
+PROGRAM_FILE = "<fusewise program>"  # as `fusewise.runtime.program` names its code
+RESULTS_FOLDER = Path("benchmarks", "results")
+TABLE_CONTENDERS = ("eager", "inductor", "inductor-max", "fusewise")
+
+
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="Programs; none: all.", show_default=False)] = None,
+    size: Annotated[str, typer.Option(help="tiny, small or full; several with commas.")] = "small",
+    baseline: Annotated[
+        str, typer.Option(help="eager, inductor, inductor-max, inductor-all; several with commas.")
+    ] = "eager,inductor",
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    dtype: Annotated[str | None, typer.Option(help="fp32, bf16, fp16; none: each program's own.")] = None,
+    direction: Annotated[str | None, typer.Option(help="forward or train; none: both.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Samples of each contender.")] = 30,
+    budget: Annotated[float | None, typer.Option(help="Seconds for the timing of one case; none: all rounds.")] = None,
+    overheads: Annotated[bool, typer.Option(help="Also time calls on tiny tensors.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Results file; default: in benchmarks/results/.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Page whose marked table is written anew.")] = None,
+    results: Annotated[Path | None, typer.Option("--from", help="Results file for --table: nothing is timed.")] = None,
+    list_names: Annotated[bool, typer.Option("--list", help="Only list the programs.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Time programs of benchmarks/ for eager, torch.compile and Fusewise in one run, interleaved.
+
+    \b
+    fusewise bench chain softmax --size small --baseline eager,inductor,inductor-max
+    fusewise bench --device cuda --size full
+    fusewise bench --table README.md --from benchmarks/results/cpu-small.json
+
+    Prints the median of each contender and its share of the floor, and writes medians with p10 and p90, bytes, kernels
+    and compile times to a results file (docs/bench-schema.md). A time that the hardware does not allow, or outputs that
+    differ from eager's, end in exit code 1. Under a profiler nothing is written.
+    """
+    if results is not None and table is None:
+        raise UsageError("--from goes with --table.", "fusewise bench --table README.md --from FILE.json")
+    if table is not None and not table.is_file():
+        raise UsageError(f"no page {table}.")
+    from fusewise.measure.program import load_catalogue, select
+
+    if results is not None and table is not None:
+        from fusewise.measure.results import load_results
+
+        _write_table(table, load_results(results))
+        return
+    catalogue = load_catalogue()
+    if list_names:
+        _list(catalogue, json)
+        return
+    programs = select(catalogue, tuple(names or ()))
+    sizes = _split("size", size, SIZES)
+    file = out or _default_file(device, sizes, tuple(names or ()))
+    if file is not None and not file.parent.is_dir():
+        raise UsageError(f"no folder {file.parent} to write {file.name} to.")
+
+    from fusewise.measure import bench as engine
+    from fusewise.measure.contenders import contenders_named
+    from fusewise.measure.guard import refuse_under_profiler
+    from fusewise.measure.results import to_json, write_results
+
+    refuse_under_profiler()  # before the minutes that a run takes
+    cases = engine.bench_cases(programs, sizes, device, [dtype] if dtype else None, [direction] if direction else None)
+    if not cases:
+        raise UsageError("no program has that size, dtype and direction.", "fusewise bench --list")
+    contenders = [_ours(c) for c in contenders_named([*baseline.split(","), "fusewise"], count_kernels)]
+    settings = engine.Settings(rounds=rounds, budget_s=budget, overheads=overheads)
+    from fusewise import trace
+    from fusewise.config import make_options
+    from fusewise.explanation import stages_of
+    from fusewise.stages import keep
+
+    trace.clear()
+    with progress_bar(silent=json) as show:
+        found = engine.run_cases(cases, contenders, device, settings, show)
+    keep(f"fusewise bench {' '.join(names or ())}".strip(), stages_of(trace.compiled(), make_options()))
+    if file is not None:
+        write_results(file, found)
+    if json:
+        import json as codec
+
+        print_json(codec.loads(to_json(found)))
+    else:
+        print_result(found)
+        if file is not None:
+            say(f"written to {file}")
+    if table is not None:
+        _write_table(table, found)
+    for finding in found.findings:
+        errors.print(f"finding: {finding}", markup=False, style="red")
+    if found.findings:
+        raise typer.Exit(FINDING)
+
+
+def count_kernels(call: Callable[[], object]) -> int:
+    """Kernels and PyTorch ops that the generated programs of Fusewise run in one call: a `KernelCounter`."""
+    steps = re.compile(r"launch_\w+|op\d+")
+    total = 0
+
+    def watch(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal total
+        if event == "call" and frame.f_code.co_filename == PROGRAM_FILE:
+            total += sum(steps.fullmatch(name) is not None for name in frame.f_globals)
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return total
+
+
+def _split(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
+    parts = [p.strip() for p in text.split(",") if p.strip()]
+    for part in parts:
+        if part not in known:
+            raise UnknownName(kind, part, known)
+    return parts
+
+
+def _default_file(device: str, sizes: list[str], names: tuple[str, ...]) -> Path | None:
+    """`benchmarks/results/cpu-small.json`; None outside a checkout."""
+    if not RESULTS_FOLDER.parent.is_dir():
+        return None
+    RESULTS_FOLDER.mkdir(exist_ok=True)
+    where = device
+    if device.startswith("cuda"):
+        import torch
+
+        where = torch.cuda.get_device_name(device) if torch.cuda.is_available() else device
+    slug = re.sub(r"[^a-z0-9]+", "-", where.lower()).strip("-")
+    return RESULTS_FOLDER / f"{'-'.join([slug, *sizes, *names])}.json"
+
+
+def _ours(contender: Contender) -> Contender:
+    """Fusewise through its own backend object: it need not be installed to be found."""
+    if contender.name != "fusewise":
+        return contender
+    import fusewise
+
+    return replace(contender, compile=fusewise.compile)
+
+
+def _list(catalogue: Mapping[str, Program], json: bool) -> None:
+    from fusewise.report.terminal import table_of
+
+    if json:
+        print_json(
+            [
+                {"name": p.name, "sizes": p.sizes, "dtypes": p.dtypes, "directions": p.directions, "note": p.note}
+                for p in catalogue.values()
+            ]
+        )
+        return
+    table = table_of("program", "directions", "types", "what it is")
+    for program in catalogue.values():
+        table.add_row(program.name, ", ".join(program.directions), ", ".join(program.dtypes), program.note)
+    console.print(table)
+
+
+def print_result(found: BenchResult) -> None:
+    """One row a case: floor, and each contender's median and share of floor."""
+    from rich.text import Text
+
+    from fusewise.report.format import format_us
+    from fusewise.report.terminal import table_of
+
+    names = list(dict.fromkeys(name for row in found.rows for name in row.times_us))
+    right = "right"
+    table = table_of("program", ("floor", right), *((n, right) for n in names), "verified")
+    for row in found.rows:
+        shape = " ".join(f"{key} {value}" for key, value in row.shape.items())
+        cells = [f"{row.name} {row.direction}\n{row.dtype} {shape}", format_us(row.floor_us)]
+        for name in names:
+            if name in row.times_us:
+                cells.append(f"{format_us(row.times_us[name].median)}\n{100 * row.share_of_floor[name]:.0f}% of floor")
+            else:
+                cells.append("failed" if name in row.failures else "-")
+        verdict = Text("yes", style="green") if row.verified else Text("NO", style="red")
+        table.add_row(*cells, verdict if row.verified or row.mismatched else Text("-"))
+        for name, why in row.failures.items():
+            errors.print(f"{row.name} {row.direction}: {name} failed: {why}", markup=False, style="yellow")
+    console.print(table)
+
+
+def _write_table(page: Path, found: BenchResult) -> None:
+    """Writes the page's marked table anew; raises `ResultsInvalid` where the page has no place for it."""
+    from fusewise.measure.results import caption, markdown_table, replace_table
+
+    present = {name for row in found.rows for name in row.times_us}
+    contenders = [name for name in TABLE_CONTENDERS if name in present]
+    text = f"{markdown_table(found.rows, contenders)}\n\n{caption(found)}"
+    page.write_text(replace_table(page.read_text(encoding="utf-8"), text), encoding="utf-8")
+    say(f"table written to {page}")

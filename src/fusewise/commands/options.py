@@ -1,0 +1,17 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+TargetArgument = Annotated[str, typer.Argument(help="FILE.py:NAME or module:NAME.", show_default=False)]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option("--input", "-i", help='An input, as in "x:bf16[8192,4096]"; once for each.', show_default=False),
+]
+PolicyOption = Annotated[str, typer.Option(help="conservative, balanced or aggressive.")]
+InferenceOption = Annotated[
+    bool, typer.Option("--inference", help="Without gradients, and a module in evaluation mode.")
+]

@@ -1,0 +1,116 @@
+"""Fusewise's own compile of a function under proof: memory poisoned, each graph kept to say which kernel was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import GraphModule
+
+from fusewise import trace
+from fusewise.capture.captured import TensorOutput
+from fusewise.capture.reference import run_eagerly, run_in_float64
+from fusewise.config import Options
+from fusewise.pipeline import Compiled, compile_graph
+from fusewise.plan.plan import KernelStep
+from fusewise.proof.compare import compare
+from fusewise.proof.poison import Poison
+from fusewise.proof.reference import Role, same_draws
+
+Call = Callable[[list[Any]], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class WrongKernel:
+    """The first result of a graph that differs: the kernel that wrote it, and the role of its graph."""
+
+    kernel: str
+    role: str
+
+
+class Fused:
+    """Compiles a graph as Fusewise does; made for `Backend(compile_graph=...)`.
+
+    Attributes:
+        compiled: every graph that was compiled.
+        eager: why other graphs run as eager.
+        unpoisoned: graphs whose memory could not be poisoned.
+        overruns: whether a kernel wrote behind its result.
+    """
+
+    def __init__(self) -> None:
+        self.compiled: list[Compiled] = []
+        self.eager: list[str] = []
+        self.unpoisoned = 0
+        self.overruns = False
+        self._poison = Poison()
+        self._watching = False
+        self._wrong: list[WrongKernel] = []
+
+    def __call__(self, gm: GraphModule, example_inputs: Sequence[Any], options: Options, *, role: Role) -> Call:
+        """The compiled graph as a function that takes a list, empties it, and returns a list."""
+        try:
+            call = compile_graph(gm, example_inputs, options, role=role)
+        except Exception as cause:
+            self.eager.append(f"{role}: {str(cause).partition(chr(10))[0] or type(cause).__name__}")
+            raise
+        compiled = trace.last()
+        assert compiled is not None
+        self.compiled.append(compiled)
+        self.unpoisoned += not self._poison.plant(call, compiled.captured.graph.device)
+
+        def run(arguments: list[Any]) -> list[Any]:
+            if not self._watching:
+                results = call(arguments)
+            else:
+                results = self._watch(gm, compiled, call, arguments, options)
+            self.overruns |= self._poison.damaged()
+            return results
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    def find_wrong(self, again: Callable[[], object]) -> WrongKernel | None:
+        """Calls `again` with each graph compared on the same arguments; the first kernel that is wrong in one."""
+        self._watching, self._wrong = True, []
+        try:
+            again()
+        finally:
+            self._watching = False
+        return self._wrong[0] if self._wrong else None
+
+    def _watch(
+        self, gm: GraphModule, compiled: Compiled, call: Call, arguments: list[Any], options: Options
+    ) -> list[Any]:
+        inputs = list(arguments)
+        with same_draws() as draw_again:
+            results = call(arguments)
+            draw_again()
+            eager = run_eagerly(gm, inputs)
+            draw_again()
+            exact = run_in_float64(gm, inputs)
+        wrong = [
+            position
+            for position, (fused, own, wide) in enumerate(zip(results, eager, exact, strict=True))
+            if isinstance(fused, torch.Tensor)
+            and not compare(fused, own, wide if own.is_floating_point() else None, options.policy == "conservative").ok
+        ]
+        kernels = [_writer(compiled, position) for position in wrong]
+        order = {step.name: number for number, step in enumerate(compiled.plan.kernels)}
+        named = sorted((k for k in kernels if k), key=order.__getitem__)
+        self._wrong += [WrongKernel(name, compiled.role) for name in named]
+        return results
+
+
+def _writer(compiled: Compiled, position: int) -> str | None:
+    """The kernel that writes the graph's result at this position; None where PyTorch's own op does."""
+    kind = compiled.captured.outputs[position]
+    if not isinstance(kind, TensorOutput):
+        return None
+    base = compiled.plan.outputs[kind.index].base
+    for step in compiled.plan.steps:
+        if isinstance(step, KernelStep) and base in step.writes:
+            return step.name
+    return None
