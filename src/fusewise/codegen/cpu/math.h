@@ -89,11 +89,9 @@ FW_MATH(acos, u10)
 FW_MATH(atan, u10)
 FW_MATH(sinh, u10)
 FW_MATH(cosh, u10)
-FW_MATH(tanh, u10)
 FW_MATH(asinh, u10)
 FW_MATH(acosh, u10)
 FW_MATH(atanh, u10)
-FW_MATH(erf, u10)
 FW_MATH(erfc, u15)
 FW_MATH2(pow, u10)
 FW_MATH2(atan2, u10)
@@ -121,31 +119,90 @@ FW_INLINE Raw<float> scale_by_power(Raw<float> p, Raw<float> n) {
 #endif
 }
 
-// exp(x) = 2^n exp(r), n = round(x / ln 2), r in [-ln 2 / 2, ln 2 / 2]; Taylor-like minimax polynomial of degree 6.
+// x = n ln 2 + r with integral n and |r| <= ln 2 / 2; ln 2 in two parts, the first short enough that n times it is exact.
+FW_INLINE Raw<float> reduce_by_ln2(Raw<float> x, Raw<float>& n) {
+  n = rint(x * 0x1.715476p+0f);
+  return native_fma(n, splat(-0x1.7f7d1cp-20f), native_fma(n, splat(-0x1.62e400p-1f), x));
+}
+
+// exp(r): the minimax polynomial of relative error 2^-28, coefficients rounded to f32.
+FW_INLINE Raw<float> exp_of_remainder(Raw<float> r) {
+  Raw<float> p = splat(0x1.6a4154p-10f);
+  p = native_fma(p, r, splat(0x1.1239c6p-7f));
+  p = native_fma(p, r, splat(0x1.5558bcp-5f));
+  p = native_fma(p, r, splat(0x1.555492p-3f));
+  p = native_fma(p, r, splat(0x1.fffffcp-2f));
+  p = native_fma(p, r, splat(1.0f));
+  return native_fma(p, r, splat(1.0f));
+}
+
 FW_INLINE Raw<float> native_exp(Raw<float> x) {
   // Operands outside give 0 and inf; a NaN passes, since a comparison with it is false.
   x = x < -104.0f ? splat(-104.0f) : x;
   x = x > 89.0f ? splat(89.0f) : x;
-  const Raw<float> n = rint(x * 0x1.715476p+0f);
-  Raw<float> r = native_fma(n, splat(-0x1.62e400p-1f), x);
-  r = native_fma(n, splat(-0x1.7f7d1cp-20f), r);
-  Raw<float> p = splat(0x1.6850e4p-10f);
-  p = native_fma(p, r, splat(0x1.123bccp-7f));
-  p = native_fma(p, r, splat(0x1.555b98p-5f));
-  p = native_fma(p, r, splat(0x1.55548ep-3f));
-  p = native_fma(p, r, splat(0x1.fffff8p-2f));
-  p = native_fma(p, r, splat(1.0f));
-  p = native_fma(p, r, splat(1.0f));
-  return scale_by_power(p, n);
+  Raw<float> n;
+  const Raw<float> r = reduce_by_ln2(x, n);
+  return scale_by_power(exp_of_remainder(r), n);
 }
+
+// exp(x) for x in [-87, 87].
+FW_INLINE Raw<float> exp_inside(Raw<float> x) {
+  Raw<float> n;
+  const Raw<float> r = reduce_by_ln2(x, n);
+  return exp_of_remainder(r) * (Raw<float>)((__builtin_convertvector(n, Raw<int32_t>) + 127) << 23);
+}
+
+// tanh(x) = x + x z T(z), z = x^2, up to 0.625, beyond that 1 - 2 / (exp(2|x|) + 1); T minimax of error 2^-27.
+FW_INLINE Raw<float> native_tanh(Raw<float> x) {
+  const Raw<float> a = abs(x), z = x * x;
+  Raw<float> t = splat(-0x1.750ce2p-8f);
+  t = native_fma(t, z, splat(0x1.51f8cep-6f));
+  t = native_fma(t, z, splat(-0x1.b835a4p-5f));
+  t = native_fma(t, z, splat(0x1.1106f6p-3f));
+  t = native_fma(t, z, splat(-0x1.555532p-2f));
+  t = native_fma(t * z, x, x);
+  const Raw<float> inside = a > 10.0f ? splat(10.0f) : a;  // tanh rounds to 1 from 9.02 on
+  const Raw<float> far = copysign(1.0f - 2.0f / (exp_inside(inside + inside) + 1.0f), x);
+  return a > 0.625f ? far : t;  // a NaN is in t
+}
+
+// erf(x) = x + x S(x^2) up to 0.93, beyond that 1 - exp(H(|x|)), H a polynomial for ln erfc; minimax, errors 2^-25 and 2^-29.
+FW_INLINE Raw<float> native_erf(Raw<float> x) {
+  Raw<float> a = abs(x);
+  const Raw<float> z = x * x;
+  Raw<float> s = splat(-0x1.38741cp-11f);
+  s = native_fma(s, z, splat(0x1.46d9e2p-8f));
+  s = native_fma(s, z, splat(-0x1.b67c04p-6f));
+  s = native_fma(s, z, splat(0x1.ce1986p-4f));
+  s = native_fma(s, z, splat(-0x1.8126e2p-2f));
+  s = native_fma(s, z, splat(0x1.06eba6p-3f));
+  s = native_fma(s, x, x);
+  const Raw<float> t = a > 4.0f ? splat(4.0f) : a;  // erf rounds to 1 from 3.92 on
+  Raw<float> h = splat(0x1.9ae816p-13f);
+  h = native_fma(h, t, splat(-0x1.8ee15cp-9f));
+  h = native_fma(h, t, splat(0x1.6c2a8ep-6f));
+  h = native_fma(h, t, splat(-0x1.a9b440p-4f));
+  h = native_fma(h, t, splat(-0x1.463cbep-1f));
+  h = native_fma(h, t, splat(-0x1.20af5ap+0f));
+  h = native_fma(h, t, splat(-0x1.9a5c26p-13f));
+  const Raw<float> far = copysign(1.0f - exp_inside(h), x);
+  return a > 0.93f ? far : s;  // a NaN is in s
+}
+
 #ifdef FW_EXTERN
-FW_EXTERN(exp, u10)
-FW_INLINE Half<double> native_exp(Half<double> x) { return (Half<double>)FW_CALL_F64(exp, u10)((NativeF64)x); }
+#define FW_MATH_F64(NAME)                                                                                             \
+  FW_EXTERN(NAME, u10)                                                                                                \
+  FW_INLINE Half<double> native_##NAME(Half<double> x) { return (Half<double>)FW_CALL_F64(NAME, u10)((NativeF64)x); } \
+  FW_MATH_LIFT(NAME)
 #else
-FW_INLINE Half<double> native_exp(Half<double> x) {
-  return per_lane(x, [](double e) { return __builtin_exp(e); });
-}
+#define FW_MATH_F64(NAME)                                                     \
+  FW_INLINE Half<double> native_##NAME(Half<double> x) {                      \
+    return per_lane(x, [](double e) { return __builtin_##NAME(e); });         \
+  }                                                                           \
+  FW_MATH_LIFT(NAME)
 #endif
-FW_MATH_LIFT(exp)
+FW_MATH_F64(exp)
+FW_MATH_F64(tanh)
+FW_MATH_F64(erf)
 
 }  // namespace fw
