@@ -160,7 +160,7 @@ def _kernel_step(
     points = elements(region, hints)
     reads = tuple(sorted(region.reads))
     moved = sum(value_bytes(graph, v, hints) for v in writes)
-    moved += sum(min(value_bytes(graph, v, hints), points * graph[v].dtype.bytes * len(region.reads[v])) for v in reads)
+    moved += sum(read_bytes(graph, region, v, hints) for v in reads)
     nodes = tuple(sorted(region.nodes))
     instructions = points * sum(graph[n].info.cost for n in nodes)
     return KernelStep(
@@ -173,6 +173,12 @@ def _kernel_step(
         unfused_bytes=_unfused_bytes(graph, nodes, hints),
         predicted_us=time_us(machine, moved, instructions),
     )
+
+
+def read_bytes(graph: Graph, region: Region, value: int, hints: Mapping[str, int]) -> int:
+    """Least bytes of `value` that a region reads: all of it, or an element a point and place."""
+    most = elements(region, hints) * graph[value].dtype.bytes * len(region.reads[value])
+    return min(value_bytes(graph, value, hints), most)
 
 
 def _unfused_bytes(graph: Graph, nodes: tuple[int, ...], hints: Mapping[str, int]) -> int:
