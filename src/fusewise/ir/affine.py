@@ -224,8 +224,10 @@ def _render_term(atom: Atom, coef: Size) -> str:
     return f"{coef}*{text}" if isinstance(coef, int) or coef.is_Symbol else f"({coef})*{text}"
 
 
-def _order(atom: Atom) -> tuple[int, str]:
-    return (0, atom) if isinstance(atom, str) else (1, repr(atom))
+def _order(atom: Atom) -> tuple[int, int, str]:
+    # shorter names first, so that a9 stands before a10: the order of terms must not depend on how axes are numbered
+    text = atom if isinstance(atom, str) else repr(atom)
+    return (not isinstance(atom, str), len(text), text)
 
 
 def _substitute_atom(atom: Atom, table: Mapping[str, Index], sizes: Mapping[str, Size]) -> Index:

@@ -55,11 +55,12 @@ def _line(graph: Graph, node: Node, origins: bool) -> str:
     strides = graph.strides.get(node.id)
     if strides is not None and not same_all(strides, contiguous_strides(node.shape)):
         text += f", strides ({', '.join(map(str, strides))})"
-    comment = _origin(node.origin) if origins else ""
+    comment = origin_text(node.origin) if origins else ""
     return f"{text}  # {comment}" if comment else text
 
 
-def _origin(origin: Origin) -> str:
+def origin_text(origin: Origin) -> str:
+    """`aten.gelu.default model.py:12`; empty where nothing is known."""
     # the file's name alone: a golden text must not depend on where the sources lie
     place = f"{PurePath(origin.file).name}:{origin.line}" if origin.file else ""
     return " ".join(part for part in (origin.aten, place) if part)

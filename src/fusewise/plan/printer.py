@@ -41,9 +41,8 @@ def print_plan(plan: Plan, reasons: Sequence[str] = (), decisions: bool = True) 
         decisions: also list every candidate fusion, in the order in which they were tried.
     """
     machine = plan.machine
-    lines = [
-        f"plan for {machine.name}: {machine.bytes_per_s:.4g} bytes/s ({machine.source}), {machine.launch_us} us a launch"
-    ]
+    rate = f"{machine.bytes_per_s:.4g} bytes/s ({machine.source})"
+    lines = [f"plan for {machine.name}: {rate}, {machine.launch_us} us a launch"]
     for step in plan.steps:
         lines += _kernel(plan, step) if isinstance(step, KernelStep) else _wall(plan, step, reasons)
     lines.append(f"outputs {', '.join(_place(plan, p) for p in plan.outputs)}".rstrip())
