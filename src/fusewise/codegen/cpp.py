@@ -44,8 +44,8 @@ def parameters(kernel: Kernel) -> list[str]:
 
 
 _TAKEN = re.compile(
-    r"(v|acc|row|held|part|stream)\d+|n_\w*|points?|mine|status|begin|end|last|blocks?|tiles?|width|count|rows?|chunks?"
-    r"|chunk_rows|place|at_row|lanes?|slot|col"
+    r"(v|acc|row|held|part|stream|sum)\d+|n_\w*|points?|mine|status|begin|end|last|blocks?|tiles?|width|count|rows?|chunks?"
+    r"|chunk_rows|place|at_row|group|group_rows|lanes?|slot|col"
 )
 
 

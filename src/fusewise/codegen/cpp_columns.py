@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from fusewise.codegen.cpp_body import Scope
 from fusewise.codegen.cpp_loops import (
     POINT,
+    all_of,
     close_points,
     open_points,
     reduction,
@@ -34,7 +35,7 @@ def column_form(scope: Scope, vector: Axis) -> None:
     rows = "*".join(size_name(a) for a in kernel.reduce)
     out.line(f"const int64_t width = fw::tile_width({size}, {points}, {rows}, {len(kernel.passes)});")
     out.line(f"const int64_t tiles = fw::ceil_div({size}, width);")
-    open_points(out, kernel, outer, [("tile", "tiles")])
+    open_points(out, kernel, outer, [("tile", "tiles")], draws=all_of(kernel))
     out.line("const int64_t begin = tile * width;")
     out.line(f"const int64_t end = fw::least({size}, begin + width);")
     out.line("const int count = static_cast<int>(fw::ceil_div(end - begin, fw::LANES));")

@@ -31,18 +31,17 @@ def size_name(axis: Axis | str) -> str:
 
 
 def all_of(kernel: Kernel) -> list[int]:
-    """Every instruction that runs, reductions excluded, in order of execution and without repeats."""
+    """Every instruction that runs before `final`, reductions excluded, in order of execution and without repeats."""
     order = list(kernel.before)
     for one in kernel.passes:
         order += [*one.elem, *one.after]
-    order += kernel.final
     return [n for n in dict.fromkeys(order) if not isinstance(kernel.body[n], Reduce)]
 
 
 def constants(kernel: Kernel) -> list[int]:
     """Instructions whose value is the same for the whole kernel: computed once, before the threads start."""
     early: set[int] = set()
-    for number in all_of(kernel):
+    for number in sorted({*all_of(kernel), *kernel.final}):
         instr = kernel.body[number]
         if kernel.varies[number] or isinstance(instr, (Reduce, Store)):
             continue
@@ -57,7 +56,7 @@ def open_points(
     axes: Sequence[Axis],
     pieces: Sequence[tuple[str, str]] = (),
     rows: Sequence[tuple[str, str, str]] = (),
-    streams: bool = True,
+    draws: Iterable[int] = (),
 ) -> None:
     """Opens the loop over the points of `axes`; every thread takes a contiguous share of them.
 
@@ -66,14 +65,14 @@ def open_points(
         axes: axes whose coordinates each point fixes.
         pieces: (name, C++ text of the number) of further coordinates, inside the axes.
         rows: (C++ type, name, elements) of arrays that each thread holds.
-        streams: whether random bits are drawn in this loop.
+        draws: instructions that may draw random bits in this loop.
     """
     coordinates = [(identifier(a.name), size_name(a)) for a in axes] + list(pieces)
     out.line(f"const int64_t points = {' * '.join(size for _, size in coordinates) or '1'};")
     if threaded(kernel):
         out.line("#pragma omp parallel if (points > 1)")
     out.open("{")
-    for number in sorted(n for n in all_of(kernel) if streams and streamed(kernel, n)):
+    for number in sorted(n for n in draws if streamed(kernel, n)):
         instr = kernel.body[number]
         assert isinstance(instr, Random)
         kind = "KeepStream" if instr.kind == "keep" else "UniformStream"

@@ -36,7 +36,7 @@ def pointwise_form(scope: Scope, vector: Axis) -> None:
     outer = [a for a in kernel.parallel if a.name != vector.name]
     name, size = identifier(vector.name), size_name(vector)
     out.line(f"const int64_t blocks = fw::ceil_div({size}, {BLOCK});")
-    open_points(out, kernel, outer, [("block", "blocks")])
+    open_points(out, kernel, outer, [("block", "blocks")], draws=all_of(kernel))
     once, each = split_levels(kernel, all_of(kernel), [vector])
     row = scope.inner(None, POINT)
     row.emit_all(once)
@@ -50,7 +50,7 @@ def pointwise_form(scope: Scope, vector: Axis) -> None:
 def row_form(scope: Scope, vector: Axis) -> None:
     """The vector axis is reduced over: a point is a row, and its lanes meet at the end of each pass."""
     kernel, out = scope.kernel, scope.out
-    open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel))
+    open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel), draws=all_of(kernel))
     row_passes(scope.inner(None, POINT), vector, f"0, {size_name(vector)}")
     close_points(out)
 
@@ -125,7 +125,7 @@ def _slots(kernel: Kernel, one: Pass) -> int:
 def scalar_form(scope: Scope) -> None:
     """No vectors: plain loops."""
     kernel, out = scope.kernel, scope.out
-    open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel))
+    open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel), draws=all_of(kernel))
     row = scope.inner(None, POINT)
     row.emit_all(kernel.before)
     for index, one in enumerate(kernel.passes):

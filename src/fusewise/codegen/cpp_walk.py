@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusewise.codegen.cpp_body import Scope
+from fusewise.codegen.cpp_body import Scope, streamed
 from fusewise.codegen.cpp_loops import (
     POINT,
+    all_of,
     close_points,
     decode,
     is_scalar_sum,
     open_points,
     reduction,
     reduction_class,
+    reduction_operands,
     rule_of,
     size_name,
     split_levels,
@@ -27,7 +29,7 @@ from fusewise.codegen.cpp_rows import carried_rows, row_offset, row_passes
 from fusewise.codegen.expr import identifier
 from fusewise.errors import IRError
 from fusewise.ir.dtypes import BOOL
-from fusewise.lower.kernel import Axis, Check, Kernel, Pass, Reduce, Store, operands
+from fusewise.lower.kernel import Axis, Check, Compute, Kernel, Pass, Reduce, Store, operands
 
 TILE = 4096
 """Elements of the row that a point covers where nothing is reduced along the row."""
@@ -70,7 +72,7 @@ def _chunks(scope: Scope, vector: Axis, sums: list[int]) -> None:
         out.line(f"const int64_t tiles = fw::ceil_div(row, {TILE});")
         pieces.append(("tile", "tiles"))
         span = "begin, end"
-    open_points(out, kernel, kernel.parallel, pieces, carried_rows(kernel))
+    open_points(out, kernel, kernel.parallel, pieces, carried_rows(kernel), all_of(kernel))
     if tiled:
         out.line(f"const int64_t begin = tile * {TILE}, end = fw::least(row, begin + {TILE});")
     out.line(f"const int64_t place = {'point / tiles' if tiled else 'point'};")
@@ -83,15 +85,57 @@ def _chunks(scope: Scope, vector: Axis, sums: list[int]) -> None:
             limits = "begin, end" if tiled else "0, row"
             out.line(f"fw::start<{rule_of(kernel, number)}>(acc{number}, {limits});")
     out.line("const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);")
-    out.open("for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {")
-    decode(out, "at_row", [(identifier(a.name), size_name(a)) for a in kernel.loop])
-    row_passes(scope.inner(None, POINT), vector, span)
-    out.close()
+    group = _rows_at_once(kernel, sums) if tiled else 1
+    if group > 1:
+        _several_rows(scope.inner(None, POINT), vector, sums, group)
+    else:
+        out.open("for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {")
+        decode(out, "at_row", [(identifier(a.name), size_name(a)) for a in kernel.loop])
+        row_passes(scope.inner(None, POINT), vector, span)
+        out.close()
     for number in sums:
         if is_scalar_sum(kernel, number):
             out.line(f"part{number}[place] = acc{number}.result();")
     close_points(out)
     out.close()
+
+
+def _rows_at_once(kernel: Kernel, sums: list[int]) -> int:
+    """Rows that a vector of columns is taken through at once, its sums in registers; 1 where that does not fit."""
+    if any(is_scalar_sum(kernel, n) for n in sums) or any(streamed(kernel, n) for n in all_of(kernel)):
+        return 1
+    work = [n for one in kernel.passes for n in one.elem if n not in sums and kernel.varies[n]]
+    row_level = [*kernel.before, *(n for n in work if not kernel.is_element(n)), *kernel.passes[0].after]
+    if len(kernel.passes) != 1 or any(isinstance(kernel.body[n], Compute) and kernel.varies[n] for n in row_level):
+        return 1
+    return 8 if len(work) <= 6 else 4 if len(work) <= 16 else 1
+
+
+def _several_rows(point: Scope, vector: Axis, sums: list[int], group: int) -> None:
+    kernel, out = point.kernel, point.out
+    name = identifier(vector.name)
+    point.emit_all(n for n in kernel.before if not any(a.name in kernel.varies[n] for a in kernel.loop))
+    out.open(f"fw::groups<{group}>(chunk*chunk_rows, last, [&](int64_t group, auto group_rows) FW_BODY {{")
+    out.open(f"fw::vectors(begin, end, [&](int64_t {name}, auto lanes) FW_BODY {{")
+    for number in sums:
+        load = "load_mask" if reduction(kernel, number).dtype == BOOL else "load"
+        out.line(f"auto sum{number} = fw::{load}(acc{number} + {name}, lanes);")
+    out.line(f"#pragma GCC unroll {group}")
+    out.open("for (int64_t at_row = group; at_row < group + group_rows.value; ++at_row) {")
+    decode(out, "at_row", [(identifier(a.name), size_name(a)) for a in kernel.loop])
+    body = point.inner(vector.name, "return;")
+    one = kernel.passes[0]
+    body.emit_all(sorted({*kernel.before, *(n for n in (*one.elem, *one.after) if n not in sums)}))
+    for number in sums:
+        value = reduction_operands(body, number, vector=True)
+        out.line(f"sum{number} = {rule_of(kernel, number)}::apply(sum{number}, {value});")
+    out.close()
+    for number in sums:
+        dtype = reduction(kernel, number).dtype
+        store = "store_mask" if dtype == BOOL else f"store<{stored_type(dtype)}>"
+        out.line(f"fw::{store}(acc{number} + {name}, sum{number}, lanes);")
+    out.close("});")
+    out.close("});")
 
 
 def _combine(scope: Scope, vector: Axis, sums: list[int]) -> None:
@@ -100,7 +144,7 @@ def _combine(scope: Scope, vector: Axis, sums: list[int]) -> None:
     name, size = identifier(vector.name), size_name(vector)
     out.open("{")
     out.line(f"const int64_t blocks = fw::ceil_div({size}, {COMBINE});")
-    open_points(out, kernel, [*kernel.parallel, *outer], [("block", "blocks")], streams=False)
+    open_points(out, kernel, [*kernel.parallel, *outer], [("block", "blocks")], draws=kernel.final)
     place = "0"
     for axis in kernel.parallel:
         place = f"({place})*{size_name(axis)} + {identifier(axis.name)}" if place != "0" else identifier(axis.name)

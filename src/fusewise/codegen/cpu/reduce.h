@@ -430,6 +430,12 @@ template <class Op, class T> class ColumnPosition {
 
 // ------------------------------------------------------------------------------------------ sums over chunks of rows
 
+// body(i, Slot<G>) for i = begin, begin + G, ..., then body(i, Slot<1>) for what is left.
+template <int G, class F> FW_INLINE void groups(int64_t i, int64_t end, F body) {
+  for (; i + G <= end; i += G) body(i, Slot<G>{});
+  for (; i < end; ++i) body(i, Slot<1>{});
+}
+
 // Rows a chunk: by their number alone, so that results do not depend on the number of threads. No f32 sum is longer.
 inline int64_t chunk_rows(int64_t rows) {
   const int64_t even = ceil_div(rows, 64);
