@@ -10,7 +10,7 @@ import contextlib
 import math
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from fusewise.errors import LaunchFailed
 from fusewise.ir.sizes import hint
 from fusewise.lower.kernel import Kernel
 from fusewise.runtime.gpu_resources import Resources, read_resources
+from fusewise.runtime.program import Launch
 from fusewise.runtime.triton_compile import (
     GpuTarget,
     compile_kernel,
@@ -43,8 +44,6 @@ __all__ = [
     "require_triton",
     "resources",
 ]
-
-Launch = Callable[..., None]
 
 
 class Launcher:
