@@ -122,7 +122,7 @@ def plan_captured(captured: Captured, options: Options, machine: Machine) -> tup
         check(plan.graph)
     kernels = {
         step.name: build_kernel(
-            plan.graph, step.region, step.writes, plan.in_memory, plan.layouts, step.name, _scheduler(machine)
+            plan.graph, step.region, step.writes, plan.layouts, step.name, _scheduler(machine)
         )
         for step in plan.kernels
     }

@@ -62,7 +62,7 @@ def execute(plan: Plan, inputs: list[np.ndarray], sizes: dict[str, int]) -> list
     for step in plan.steps:
         assert isinstance(step, KernelStep)
         kernel = build_kernel(
-            graph, step.region, step.writes, plan.in_memory, plan.layouts, step.name, choose_cpp_schedule
+            graph, step.region, step.writes, plan.layouts, step.name, choose_cpp_schedule
         )
         for value in step.writes:
             shape = tuple(map(size, graph[value].shape))

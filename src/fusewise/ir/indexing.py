@@ -11,7 +11,7 @@ from fusewise.errors import IRError
 from fusewise.ir import affine
 from fusewise.ir.affine import Div, Index, Loaded, Mod
 from fusewise.ir.graph import Graph, Node
-from fusewise.ir.sizes import Size, contiguous_strides, divide, norm, prod, same
+from fusewise.ir.sizes import Size, contiguous_strides, divide, is_zero_numel, norm, prod, same
 
 At = tuple[Index, ...]
 Sizes = Mapping[str, Size]
@@ -136,6 +136,8 @@ def _one(index: Index, at: At, sizes: Sizes) -> Index:
 
 def _unravel(old: Sequence[Size], new: Sequence[Size], at: At, sizes: Sizes) -> At:
     """Index into a row-major tensor of shape `old` of what its reshape to `new` has at `at`."""
+    if is_zero_numel(old):
+        return (Index(),) * len(old)  # nothing is ever read, and the sizes need not match up
     result: list[Index] = [Index()] * len(old)
     for old_dims, new_dims in _groups(old, new):
         linear = Index()

@@ -11,7 +11,7 @@ from fusewise.ir.affine import Index, Loaded
 from fusewise.ir.dtypes import BOOL, I64, DType
 from fusewise.ir.graph import Graph, Node
 from fusewise.ir.indexing import At, operand_at, resolve
-from fusewise.ir.sizes import Size, contiguous_strides, same
+from fusewise.ir.sizes import Size, contiguous_strides, norm, same
 from fusewise.lower.kernel import (
     Buffer,
     Check,
@@ -53,27 +53,23 @@ class Body:
     varies: tuple[frozenset[str], ...]
 
 
-def lower_body(
-    graph: Graph, region: Region, stores: tuple[int, ...], in_memory: frozenset[int], layouts: Layouts
-) -> Body:
+def lower_body(graph: Graph, region: Region, stores: tuple[int, ...], layouts: Layouts) -> Body:
     """The instructions of `region`.
 
     Args:
         stores: native values that the region writes to memory.
-        in_memory: every value of the graph that is in memory when it runs or written by some region.
-        layouts: element strides of the values in memory.
+        layouts: element strides of the values in memory: of what the region reads and stores at least.
     """
-    lowering = _Lowering(graph, region, in_memory, layouts)
+    lowering = _Lowering(graph, region, layouts)
     for value in stores:
         lowering.store(value)
     return lowering.finish()
 
 
 class _Lowering:
-    def __init__(self, graph: Graph, region: Region, in_memory: frozenset[int], layouts: Layouts) -> None:
+    def __init__(self, graph: Graph, region: Region, layouts: Layouts) -> None:
         self.graph = graph
         self.region = region
-        self.in_memory = in_memory
         self.layouts = layouts
         self.instrs: list[Instr] = []
         self.varies: list[frozenset[str]] = []
@@ -156,12 +152,14 @@ class _Lowering:
         while stack:
             number, where, under, ready = stack.pop()
             number, where = resolve(self.graph, number, where, self.region.axes)
+            if self._is_native(number, where):
+                under = None  # it is computed at every point: a reduction must not lose what one reader masks
             key = (number, where, under)
             if key in self.memo or (number, where, None) in self.memo:
                 continue
             if not ready:
                 stack.append((number, where, under, True))
-                if not self._is_load(number, where):
+                if not self._is_load(number):
                     stack.extend((n, a, under, False) for n, a in self._plain_operands(number, where))
                 continue
             self.memo[key] = self._make(number, where, under)
@@ -175,10 +173,9 @@ class _Lowering:
     def _is_native(self, node: int, at: At) -> bool:
         return node in self.region.at and self.region.at[node] == at
 
-    def _is_load(self, node: int, at: At) -> bool:
-        if self._is_native(node, at):
-            return False
-        return node in self.in_memory and node not in self.region.at
+    def _is_load(self, node: int) -> bool:
+        # a value that another region happens to store is no reason: that region may run later
+        return node in self.region.reads
 
     def _plain_operands(self, number: int, at: At) -> list[tuple[int, At]]:
         node = self.graph[number]
@@ -196,8 +193,11 @@ class _Lowering:
 
     def _make(self, number: int, at: At, mask: int | None) -> int:
         node = self.graph[number]
-        if self._is_load(number, at):
-            return self.emit(Load(self.buffer(number, "in"), self.offset(number, at), node.dtype, mask))
+        if self._is_load(number):
+            place = self.offset(number, at)
+            if mask is not None and not self.varies[mask] <= place.axes() and self._certainly_inside(node, at):
+                mask = None  # one load for all that read it: a seed must not vary with a mask
+            return self.emit(Load(self.buffer(number, "in"), place, node.dtype, mask))
         args = [self._known(n, a, mask) for n, a in self._plain_operands(number, at)]
         match node.op:
             case "const":
@@ -270,6 +270,18 @@ class _Lowering:
         for test in tests:
             result = self.both(result, test)
         return result
+
+    def _certainly_inside(self, node: Node, at: At) -> bool:
+        """True where no point of the axes leads out of the value."""
+        axes = self.region.axes
+        for index, size in zip(at, node.shape, strict=True):
+            top = affine.upper_bound(index, axes)
+            if top is None or not (isinstance(index.const, int) and index.const >= 0):
+                return False
+            room = norm(size - top)
+            if not (room > 0 if isinstance(room, int) else room.is_positive):
+                return False
+        return True
 
     def _pad(self, node: Node, at: At, mask: int | None) -> int:
         source = self.graph[node.args[0]]

@@ -38,7 +38,6 @@ def build_kernel(
     graph: Graph,
     region: Region,
     stores: tuple[int, ...],
-    in_memory: frozenset[int],
     layouts: Layouts,
     name: str,
     schedule_for: ScheduleFor,
@@ -47,12 +46,11 @@ def build_kernel(
 
     Args:
         stores: native values that the kernel writes.
-        in_memory: values that are in memory, or that some kernel writes.
-        layouts: element strides of those.
+        layouts: element strides of the values in memory.
         name: a C identifier.
         schedule_for: gives the schedule for the kernel's shape.
     """
-    body = lower_body(graph, region, stores, in_memory, layouts)
+    body = lower_body(graph, region, stores, layouts)
     axes, body = order_axes(body, graph.hints())
     schedule = schedule_for(describe(axes, body, graph.hints()))
     return assemble(name, axes, body, schedule, graph.hints())

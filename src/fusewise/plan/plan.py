@@ -79,11 +79,6 @@ class Plan:
     def walls(self) -> tuple[OpaqueStep, ...]:
         return tuple(s for s in self.steps if isinstance(s, OpaqueStep))
 
-    @property
-    def in_memory(self) -> frozenset[int]:
-        """Every value that is in memory at some time."""
-        return frozenset(self.layouts)
-
 
 def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, exact: bool = False) -> Plan:
     """Plans a graph for a machine.
