@@ -23,13 +23,15 @@ from fusewise.config import Options
 from fusewise.device import GpuModel, calibrated, load, load_gpu
 from fusewise.device.occupancy import occupancy
 from fusewise.errors import CompileFailed, CompilerMissing, FusewiseError, UsageError
-from fusewise.ir.graph import Origin
+from fusewise.ir.graph import Graph, Origin
 from fusewise.ir.printer import print_graph
 from fusewise.lower.kernel import Kernel
+from fusewise.lower.printer import print_kernel
 from fusewise.pipeline import Compiled, machine_of, plan_captured, present_gpu
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import REASONS, Decision
 from fusewise.plan.plan import KernelStep, OpaqueStep, Plan
+from fusewise.plan.printer import print_plan
 from fusewise.report.documents import (
     DevicePlan,
     Explanation,
@@ -42,7 +44,6 @@ from fusewise.report.documents import (
     Wall,
 )
 from fusewise.report.format import short_op
-from fusewise.report.terminal import plain_text, render_graph
 from fusewise.stages import KernelStages
 
 NOT_TRIED = "not-tried"
@@ -281,32 +282,31 @@ class _GraphExplainer:
         self.notes: dict[str, None] = {}
         self.stages: list[KernelStages] = []
         self.names = _step_names(plan, captured)
+        self.graph_text = print_graph(plan.graph)
+        self.plan_text = print_plan(plan, [reason.reason for reason in captured.reasons])
 
     def graph_plan(self) -> GraphPlan:
         rows = tuple(self._kernel(step) for step in self.plan.kernels)
         walls = tuple(self._wall(step) for step in self.plan.walls)
         taken = sum(d.taken for d in self.plan.decisions)
-        found = GraphPlan(self.role, rows, walls, tuple(self._not_fused()), taken)
-        text = plain_text(render_graph(found))
-        for kernel in self.stages:
-            kernel.texts["plan"] = text
-        return found
+        return GraphPlan(self.role, rows, walls, tuple(self._not_fused()), taken)
 
     def _kernel(self, step: KernelStep) -> KernelRow:
         origins = [self.graph[n].origin for n in step.nodes]
         machine = self.plan.machine
-        texts = {"graph": print_graph(self.graph)}
+        kernel = self.kernels[step.name]
+        texts = {"graph": self.graph_text, "plan": self.plan_text, "ir": print_kernel(kernel)}
         resources, cubin = None, None
         if self.gpu is not None:
             resources, cubin = self._compile(step, self.gpu, texts)
         else:
             from fusewise.codegen.cpp import unit
 
-            texts["cpp"] = unit([self.kernels[step.name]])
+            texts["cpp"] = unit([kernel])
         self.stages.append(KernelStages(step.name, self.device, self.role, texts, cubin))
         return KernelRow(
             name=step.name,
-            ops=_ops(origins),
+            ops=_ops(self.graph, step.nodes),
             lines=_lines(origins),
             unfused_bytes=step.unfused_bytes,
             dram_bytes=step.dram_bytes,
@@ -445,10 +445,28 @@ def _floor_us(machine: Machine, dram_bytes: int) -> float:
     return max(time_us(machine, dram_bytes, 0.0, launches=0), machine.launch_us)
 
 
-def _ops(origins: Iterable[Origin]) -> tuple[str, ...]:
-    """The ATen calls behind some nodes, in order."""
-    calls = dict.fromkeys(o for o in origins if o.aten)
-    return tuple(o.aten for o in calls)
+def _ops(graph: Graph, nodes: Sequence[int]) -> tuple[str, ...]:
+    """The ATen calls behind some nodes, in order.
+
+    A call may have become several nodes, and several calls may share a source line: nodes of one op and line are one
+    call where they read each other.
+    """
+    call: dict[int, int] = {}  # node -> the first node of its call
+    for n in nodes:
+        call[n] = n
+        for arg in graph[n].args:
+            while graph[arg].info.group == "view":
+                arg = graph[arg].args[0]
+            if arg in call and graph[arg].origin == graph[n].origin:
+                first, other = sorted((_first(call, arg), _first(call, n)))
+                call[other] = first
+    return tuple(graph[n].origin.aten for n in nodes if _first(call, n) == n and graph[n].origin.aten)
+
+
+def _first(call: dict[int, int], node: int) -> int:
+    while call[node] != node:
+        node = call[node]
+    return node
 
 
 def _lines(origins: Iterable[Origin]) -> tuple[SourceLine, ...]:

@@ -6,6 +6,7 @@ so that an error measured over a whole result is not drowned by values of anothe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,13 +42,13 @@ def _special(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _large(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Numbers near the square root of the largest one: their squares are finite, sums of squares are not."""
-    scale = float(torch.finfo(like.dtype).max) ** 0.5
+    scale = math.sqrt(torch.finfo(like.dtype).max)
     return (_normal(like, generator).double() * scale).to(like.dtype)
 
 
 def _tiny(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """The smallest normal numbers."""
-    scale = torch.finfo(like.dtype).smallest_normal * 4
+    scale = 4 * torch.finfo(like.dtype).smallest_normal
     return (_normal(like, generator).double() * scale).to(like.dtype)
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from fusewise.capture.reference import run_eagerly, run_in_float64
 from fusewise.config import Options
@@ -109,11 +109,20 @@ class Reference:
 
 def random_ops(gm: GraphModule) -> set[str]:
     """Names of the graph's ops that draw from PyTorch's generator."""
-    return {
-        node.target._schema.name
-        for node in gm.graph.nodes
-        if isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
-    }
+    return {node.target._schema.name for node in gm.graph.nodes if _draws(node)}
+
+
+def _draws(node: Node) -> bool:
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    for number, argument in enumerate(target._schema.arguments):
+        if argument.name == "dropout_p":  # attention draws only where it drops
+            given = (
+                node.args[number] if number < len(node.args) else node.kwargs.get("dropout_p", argument.default_value)
+            )
+            return bool(given != 0)
+    return True
 
 
 @contextmanager

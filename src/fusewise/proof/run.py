@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from types import FunctionType
 from typing import Any, Protocol
 
@@ -268,12 +269,20 @@ class _State:
 
 
 def own_entry(function: Function) -> Function:
-    """A function that calls `function` and has a code object of its own: Dynamo keeps what it compiled with that."""
+    """A function that calls `function` and has code of its own, under a name of its own.
+
+    Dynamo keeps what it compiled with the code, and takes sizes that differ between two codes of one name and place
+    for one size that varies.
+    """
 
     def entry(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    return FunctionType(entry.__code__.replace(), entry.__globals__, entry.__name__, None, entry.__closure__)
+    code = entry.__code__.replace(co_name=f"entry_{next(_numbers)}")
+    return FunctionType(code, entry.__globals__, code.co_name, None, entry.__closure__)
+
+
+_numbers = count()
 
 
 def _named(name: str, value: Any) -> list[tuple[str, Any]]:
