@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class AxisShape:
-    """One axis of a kernel: its size by the hints, whether that is its size for good, its role (`lower.kernel.Axis`)."""
+    """One axis of a kernel: its size by the hints, whether that is its size for good, and its role."""
 
     name: str
     size: int
