@@ -378,7 +378,41 @@ def walk_cases() -> Iterator[Case]:
         )
 
 
-CASES = [*walk_cases(), *pointwise_cases(), *layout_cases(), *load_cases(), *random_cases(), *reduction_cases()]
+def split_cases() -> Iterator[Case]:
+    """Few rows: each is cut into chunks."""
+    for op in ["sum", "prod", "max", "min", "any", "all", "argmax", "argmin"]:
+        dtype = BOOL if op in ("any", "all") else F32
+        count = 70_001
+        m = Make(f"split_{op}", [Axis("r0", count, True)], "r0")
+        a = m.load("a", dtype, axis("r0"))
+        m.store("o", at(), m.reduce(op, a, position=axis("r0") if op.startswith("arg") else None))
+        values = data(dtype, count) if op != "all" else np.ones(count, bool)
+        if op == "prod":
+            values = (1 + 1e-4 * floats(count)).astype(np.float32)
+        if op in ("max", "argmin"):
+            values[[40_000, 60_000]] = np.nan
+        yield Case(m.done(), {"a": values}, {"o": 1}, ulps={"sum": 128, "prod": 2048}.get(op, 0))
+    for name, dtype in [("i64", I64), ("f64", F64), ("i8", I8)]:
+        m = Make(f"split_sum_{name}", [Axis("x0", 2), Axis("r0", 41, True), Axis("r1", 999, True)], "r1")
+        a = m.load("a", dtype, at(("x0", 1), ("r0", 2000), ("r1", 2)))
+        total = m.reduce("sum", a, F64 if dtype == F64 else I64)
+        m.store("o", axis("x0"), total)
+        yield Case(m.done(), {"a": data(dtype, 41 * 2000)}, {"o": 2}, ulps=8)
+    for carry in [False, True]:
+        m = norm_kernel(f"split_norm_{carry}", 2, 40_013, F32, carry, "r0")
+        inputs = {"a": floats(2 * 40_013), "w": floats(40_013)}
+        yield Case(m.done(), inputs, {"o": 2 * 40_013, "mean": 2}, ulps=64)
+
+
+CASES = [
+    *walk_cases(),
+    *split_cases(),
+    *pointwise_cases(),
+    *layout_cases(),
+    *load_cases(),
+    *random_cases(),
+    *reduction_cases(),
+]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from fusewise.codegen.cpp_body import Scope, Writer
 from fusewise.codegen.cpp_columns import column_form
 from fusewise.codegen.cpp_loops import constants, size_name
 from fusewise.codegen.cpp_ops import stored_type
-from fusewise.codegen.cpp_rows import pointwise_form, row_form, scalar_form
+from fusewise.codegen.cpp_rows import few_rows, pointwise_form, row_form, scalar_form, split_form
 from fusewise.codegen.cpp_walk import as_walk, walk_form
 from fusewise.codegen.expr import identifier, print_size
 from fusewise.errors import IRError
@@ -45,7 +45,7 @@ def parameters(kernel: Kernel) -> list[str]:
 
 _TAKEN = re.compile(
     r"(v|acc|row|held|part|stream|sum)\d+|n_\w*|points?|mine|status|begin|end|last|blocks?|tiles?|width|count|rows?|chunks?"
-    r"|chunk_rows|place|at_row|group|group_rows|lanes?|slot|col"
+    r"|chunk_rows|chunk_size|place|at_row|group|group_rows|lanes?|slot|col"
 )
 
 
@@ -85,7 +85,7 @@ def _loops(scope: Scope, schedule: CppSchedule) -> None:
     elif vector is None:
         scalar_form(scope)
     elif vector.reduce:
-        row_form(scope, vector)
+        (split_form if few_rows(kernel) else row_form)(scope, vector)
     elif not kernel.reduce:
         pointwise_form(scope, vector)
     elif (walk := as_walk(kernel, vector)) is not None and _long(kernel):

@@ -13,6 +13,7 @@ from fusewise.codegen.cpp_loops import (
     POINT,
     all_of,
     close_points,
+    leave_after_failure,
     open_points,
     reduction,
     reduction_class,
@@ -126,6 +127,7 @@ class _Columns:
             out.line(f"acc{number}.row();")
         for _ in kernel.reduce:
             out.close()
+        leave_after_failure(self.tile, elements)
 
     def _open(self, numbers: Iterable[int], scope: Scope | None = None) -> Scope:
         """Opens a loop over the tile's columns, with the held values that `numbers` read."""

@@ -12,6 +12,7 @@ from fusewise.errors import IRError
 from fusewise.ir.dtypes import BOOL, U8
 from fusewise.lower.kernel import (
     Axis,
+    Check,
     Kernel,
     Pass,
     Random,
@@ -127,6 +128,12 @@ def split_levels(kernel: Kernel, numbers: Iterable[int], axes: Sequence[Axis]) -
                 depth = position
         levels[depth].append(number)
     return levels
+
+
+def leave_after_failure(scope: Scope, numbers: Iterable[int]) -> None:
+    """Gives a point up when a check among `numbers` has failed: what comes later may rely on it."""
+    if any(isinstance(scope.kernel.body[n], Check) for n in numbers):
+        scope.out.line(f"if (fw::failed(status)) {scope.leave}")
 
 
 def reduction(kernel: Kernel, number: int) -> Reduce:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from fusewise.codegen.cpp_body import Scope
 from fusewise.codegen.cpp_loops import (
@@ -11,6 +12,7 @@ from fusewise.codegen.cpp_loops import (
     carried_now,
     close_points,
     is_scalar_sum,
+    leave_after_failure,
     open_points,
     reduction,
     reduction_class,
@@ -18,14 +20,17 @@ from fusewise.codegen.cpp_loops import (
     rule_of,
     size_name,
     split_levels,
+    threaded,
 )
 from fusewise.codegen.cpp_ops import Value, as_vector, scalar_type, stored_type
 from fusewise.codegen.expr import identifier
 from fusewise.errors import IRError
 from fusewise.ir.dtypes import BOOL, F32, DType
 from fusewise.ir.ops import OPS
-from fusewise.lower.kernel import Axis, Compute, Kernel, Pass, Random, Reduce, result_dtype
+from fusewise.ir.sizes import prod
+from fusewise.lower.kernel import Axis, Check, Compute, Kernel, Pass, Random, Reduce, result_dtype
 
+FEW_ROWS = 4
 BLOCK = 4096
 """Elements of the vector axis that one point of a pointwise kernel covers: what is shared out between threads."""
 
@@ -51,16 +56,64 @@ def row_form(scope: Scope, vector: Axis) -> None:
     """The vector axis is reduced over: a point is a row, and its lanes meet at the end of each pass."""
     kernel, out = scope.kernel, scope.out
     open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel), draws=all_of(kernel))
-    row_passes(scope.inner(None, POINT), vector, f"0, {size_name(vector)}")
+    row_passes(scope.inner(None, POINT), vector)
     close_points(out)
 
 
-def row_passes(row: Scope, vector: Axis, span: str) -> None:
-    """What is computed for one row: `before`, then each pass over `span` of the vector axis and what follows it."""
+def few_rows(kernel: Kernel) -> bool:
+    """True where rows are too few to share: then each row is cut into chunks."""
+    count = prod(a.size for a in kernel.parallel)
+    return isinstance(count, int) and count <= FEW_ROWS and threaded(kernel)
+
+
+def split_form(scope: Scope, vector: Axis) -> None:
+    """A row form for few rows: the outermost reduce axis is cut into chunks, the same for any number of threads."""
+    kernel, out = scope.kernel, scope.out
+    first = kernel.reduce[0]
+    of = size_name(first)
+    total = "*".join(size_name(a) for a in kernel.reduce)
+    step = "fw::LANES" if first == vector else "1"
+    out.line(f"const int64_t chunk_size = fw::chunk_size({of}, {total}, {step});")
+    out.line(f"const int64_t chunks = fw::ceil_div({of}, chunk_size);")
+    for kind, name, count in carried_rows(kernel):
+        out.line(f"{kind}* const {name} = fw::scratch<{100 + int(name[3:])}, {kind}>({count});")
+        out.line(f"if (!{name}) return -1;")
+    row = scope
+    for axis in kernel.parallel:
+        name = identifier(axis.name)
+        out.open(f"for (int64_t {name} = 0; {name} < {size_name(axis)}; ++{name}) {{")
+        row = row.inner(None, "return status;")
+    row = row.inner(None, "return status;")
+    row.emit_all(kernel.before)
+    for index, one in enumerate(kernel.passes):
+        for number in one.reduces:
+            out.line(f"{reduction_class(kernel, number, 'row', _slots(kernel, one))} part{number}[fw::CHUNKS];")
+        out.open("{")
+        open_points(out, kernel, [], [("chunk", "chunks")], draws=one.elem)
+        out.line("const int64_t begin = chunk*chunk_size;")
+        out.line(f"const int64_t end = fw::least({of}, begin + chunk_size);")
+        accumulate(row.inner(None, POINT), index, vector, {first.name: "begin, end"})
+        for number in one.reduces:
+            out.line(f"part{number}[chunk] = acc{number};")
+        close_points(out)
+        out.close()
+        if any(isinstance(kernel.body[n], Check) for n in one.elem):
+            out.line("if (status != 0) return status;")
+        for number in one.reduces:
+            dtype = reduction(kernel, number).dtype
+            out.line(f"const {scalar_type(dtype)} v{number} = fw::merged(part{number}, chunks);")
+            row.values[number] = Value(f"v{number}", dtype)
+        row.emit_all(one.after)
+    for _ in kernel.parallel:
+        out.close()
+
+
+def row_passes(row: Scope, vector: Axis, spans: Mapping[str, str] = MappingProxyType({})) -> None:
+    """What is computed for one row: `before`, then each pass and what follows it. `spans`: see `accumulate`."""
     row.emit_all(row.kernel.before)
     for index in range(len(row.kernel.passes)):
         one = row.kernel.passes[index]
-        accumulate(row, index, vector, span)
+        accumulate(row, index, vector, spans)
         for number in one.reduces:
             dtype = reduction(row.kernel, number).dtype
             row.out.line(f"const {scalar_type(dtype)} v{number} = acc{number}.result();")
@@ -68,8 +121,11 @@ def row_passes(row: Scope, vector: Axis, span: str) -> None:
         row.emit_all(one.after)
 
 
-def accumulate(row: Scope, index: int, vector: Axis, span: str) -> None:
-    """The loops of one pass: its reductions' accumulators `acc...`, fed over `span` of the vector axis."""
+def accumulate(row: Scope, index: int, vector: Axis, spans: Mapping[str, str]) -> None:
+    """The loops of one pass, which feed its reductions' accumulators `acc...`.
+
+    `spans`: first and last place of an axis that is not run as a whole, as C++ text.
+    """
     kernel, out = row.kernel, row.out
     one = kernel.passes[index]
     outer = [a for a in kernel.reduce if a.name != vector.name]
@@ -83,8 +139,9 @@ def accumulate(row: Scope, index: int, vector: Axis, span: str) -> None:
     for number in sums:
         if is_scalar_sum(kernel, number):
             out.line(f"acc{number}.add({reduction_operands(row, number, vector=False)});")
-    scope = _open_reduce_loops(row, outer, levels)
+    scope = _open_reduce_loops(row, outer, levels, spans)
     name = identifier(vector.name)
+    span = spans.get(vector.name, f"0, {size_name(vector)}")
     folded = [n for n in one.reduces if reduction(kernel, n).op == "sum" and reduction(kernel, n).dtype == F32]
     if not one.reduces:
         out.open(f"fw::vectors({span}, [&](int64_t {name}, auto lanes) FW_BODY {{")
@@ -108,6 +165,7 @@ def accumulate(row: Scope, index: int, vector: Axis, span: str) -> None:
     out.close(f"}}, [&]() FW_BODY {{ {folds} }});" if folded else "});")
     for _ in outer:
         out.close()
+    leave_after_failure(row, one.elem)
 
 
 def _slots(kernel: Kernel, one: Pass) -> int:
@@ -134,7 +192,7 @@ def scalar_form(scope: Scope) -> None:
             out.line(f"{reduction_class(kernel, number, 'scalar')} acc{number};")
         levels = split_levels(kernel, [n for n in one.elem if n not in read], kernel.reduce)
         row.emit_all(levels[0])
-        body = _open_reduce_loops(row, kernel.reduce, levels)
+        body = _open_reduce_loops(row, kernel.reduce, levels, {})
         for number in read:
             dtype = _dtype(kernel, number)
             text = f"row{number}[{row_offset(kernel, number)}]" + (" != 0" if dtype == BOOL else "")
@@ -147,6 +205,7 @@ def scalar_form(scope: Scope) -> None:
             out.line(f"acc{number}.add({reduction_operands(body, number, vector=False)});")
         for _ in kernel.reduce:
             out.close()
+        leave_after_failure(row, one.elem)
         for number in one.reduces:
             dtype = reduction(kernel, number).dtype
             out.line(f"const {scalar_type(dtype)} v{number} = acc{number}.result();")
@@ -155,12 +214,15 @@ def scalar_form(scope: Scope) -> None:
     close_points(out)
 
 
-def _open_reduce_loops(scope: Scope, axes: Sequence[Axis], levels: Sequence[Sequence[int]]) -> Scope:
+def _open_reduce_loops(
+    scope: Scope, axes: Sequence[Axis], levels: Sequence[Sequence[int]], spans: Mapping[str, str]
+) -> Scope:
     """Opens a loop for each axis and prints what stands in all but the innermost."""
     out = scope.out
     for depth, axis in enumerate(axes, start=1):
         name = identifier(axis.name)
-        out.open(f"for (int64_t {name} = 0; {name} < {size_name(axis)}; ++{name}) {{")
+        first, last = spans.get(axis.name, f"0, {size_name(axis)}").split(", ")
+        out.open(f"for (int64_t {name} = {first}; {name} < {last}; ++{name}) {{")
         scope = scope.inner(None, POINT)
         if depth < len(levels) - 1:
             scope.emit_all(levels[depth])

@@ -66,12 +66,10 @@ def _chunks(scope: Scope, vector: Axis, sums: list[int]) -> None:
     # without a reduction along the row its pieces are independent: wide rows stay in the cache
     tiled = len(kernel.reduce) == 1 and not any(one.reduces for one in kernel.passes)
     pieces = [("chunk", "chunks")]
-    span = f"0, {size_name(vector)}"
     out.open("{")
     if tiled:
         out.line(f"const int64_t tiles = fw::ceil_div(row, {TILE});")
         pieces.append(("tile", "tiles"))
-        span = "begin, end"
     open_points(out, kernel, kernel.parallel, pieces, carried_rows(kernel), all_of(kernel))
     if tiled:
         out.line(f"const int64_t begin = tile * {TILE}, end = fw::least(row, begin + {TILE});")
@@ -91,7 +89,7 @@ def _chunks(scope: Scope, vector: Axis, sums: list[int]) -> None:
     else:
         out.open("for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {")
         decode(out, "at_row", [(identifier(a.name), size_name(a)) for a in kernel.loop])
-        row_passes(scope.inner(None, POINT), vector, span)
+        row_passes(scope.inner(None, POINT), vector, {vector.name: "begin, end"} if tiled else {})
         out.close()
     for number in sums:
         if is_scalar_sum(kernel, number):

@@ -22,6 +22,8 @@ FW_INLINE Share share(int64_t points) {
 // Records that the check `id` failed; one of the failed ones is reported.
 FW_INLINE void fail(int64_t& status, int64_t id) { __atomic_store_n(&status, id + 1, __ATOMIC_RELAXED); }
 
+FW_INLINE bool failed(const int64_t& status) { return __atomic_load_n(&status, __ATOMIC_RELAXED) != 0; }
+
 // body(i, lanes) for i = begin, begin + LANES, ...: whole vectors, then a partial one.
 template <class F> FW_INLINE void vectors(int64_t i, int64_t end, F body) {
   for (; i + LANES <= end; i += LANES) body(i, Full{});
@@ -115,6 +117,13 @@ template <class T, int U> class Sum {
       for (auto& a : acc_) a = Vec<T>{};
     }
   }
+  FW_INLINE void merge(Sum& other) {
+    fold();
+    other.fold();
+    acc_[0] = gathered() + other.gathered();
+    for (int k = 1; k < U; ++k) acc_[k] = Vec<T>{};
+    total_ = total_ + other.total_;
+  }
   FW_INLINE T result() {
     if constexpr (is_same<T, float>) {
       fold();
@@ -179,7 +188,9 @@ template <class Op, class T, int U> class Fold {
   template <class N, int K> FW_INLINE void add(Vec<T> x, N part, Slot<K>) {
     acc_[K] = Op::apply(acc_[K], taking_part(x, splat(Op::template identity<T>()), part));
   }
-  FW_INLINE void fold() {}
+  FW_INLINE void merge(const Fold& other) {
+    for (int k = 0; k < U; ++k) acc_[k] = Op::apply(acc_[k], other.acc_[k]);
+  }
   FW_INLINE T result() const {
     Vec<T> all = acc_[0];
     for (int k = 1; k < U; ++k) all = Op::apply(all, acc_[k]);
@@ -201,7 +212,10 @@ template <class Op, class T, int U> class Extreme {
     acc_[K] = select(Op::before(x, acc_[K]), x, acc_[K]);
     nan_ = select(eq(x, x), nan_, x);
   }
-  FW_INLINE void fold() {}
+  FW_INLINE void merge(const Extreme& other) {
+    for (int k = 0; k < U; ++k) acc_[k] = Op::apply(acc_[k], other.acc_[k]);
+    nan_ = select(eq(nan_, nan_), other.nan_, nan_);
+  }
   FW_INLINE T result() const {
     Vec<T> all = acc_[0];
     for (int k = 1; k < U; ++k) all = Op::apply(all, acc_[k]);
@@ -217,7 +231,7 @@ template <class Op, class T, int U> class Extreme {
 class AnyOf {
  public:
   template <class N, int K> FW_INLINE void add(Mask x, N part, Slot<K>) { acc_ = acc_ | (x & within(part)); }
-  FW_INLINE void fold() {}
+  FW_INLINE void merge(const AnyOf& other) { acc_ = acc_ | other.acc_; }
   FW_INLINE bool result() const { return any(acc_); }
 
  private:
@@ -226,7 +240,7 @@ class AnyOf {
 class AllOf {
  public:
   template <class N, int K> FW_INLINE void add(Mask x, N part, Slot<K>) { missing_ = missing_ | (~x & within(part)); }
-  FW_INLINE void fold() {}
+  FW_INLINE void merge(const AllOf& other) { missing_ = missing_ | other.missing_; }
   FW_INLINE bool result() const { return !any(missing_); }
 
  private:
@@ -252,7 +266,11 @@ template <class Op, class T> class Position {
     best_ = select(m, x, best_);
     at_ = select(m, at, at_);
   }
-  FW_INLINE void fold() {}
+  FW_INLINE void merge(const Position& other) {
+    const Mask m = replaces<Op>(other.best_, other.at_, best_, at_);
+    best_ = select(m, other.best_, best_);
+    at_ = select(m, other.at_, at_);
+  }
   FW_INLINE int64_t result() const {
     T best = best_[0];
     int64_t at = at_[0];
@@ -268,6 +286,17 @@ template <class Op, class T> class Position {
   Vec<T> best_ = splat(Op::template identity<T>());
   Pair<int64_t> at_ = splat(highest<int64_t>());
 };
+
+// A long row in chunks: by its size alone, so that results do not depend on the number of threads.
+constexpr int64_t CHUNKS = 64;
+inline int64_t chunk_size(int64_t first, int64_t elements, int64_t step) {
+  const int64_t chunks = most(1, least(CHUNKS, elements >> 14));
+  return most(1, ceil_div(ceil_div(first, chunks), step)) * step;
+}
+template <class R> FW_INLINE auto merged(R* part, int64_t chunks) {
+  for (int64_t c = 1; c < chunks; ++c) part[0].merge(part[c]);
+  return part[0].result();
+}
 
 // --------------------------------------------------------------------------------------------- one scalar at a time
 
