@@ -14,6 +14,7 @@ from fusewise.ir.graph import Origin
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
 _ROOT = re.compile(r"^[LG]\['\w+'\]")  # Dynamo's name of the variable that holds the model
 _NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+_DEMO = str(Path(__file__).parents[1] / "demo.py")  # its programs stand for a user's
 
 
 def target_name(node: Node) -> str:
@@ -46,7 +47,7 @@ def _locate(trace: str) -> tuple[str, int, str]:
     lines = trace.splitlines()
     for number in range(len(lines) - 1, -1, -1):
         frame = _FRAME.match(lines[number])
-        if frame and not frame["file"].startswith(_NOT_THE_USERS):
+        if frame and (frame["file"] == _DEMO or not frame["file"].startswith(_NOT_THE_USERS)):
             code = lines[number + 1].strip() if number + 1 < len(lines) else ""
             return frame["file"], int(frame["line"]), "" if _FRAME.match(code) else code
     return "", 0, ""
