@@ -1,0 +1,136 @@
+"""Schedules of GPU kernels by their shape."""
+
+from __future__ import annotations
+
+import pytest
+
+from fusewise.plan.gpu_schedule import OVERHEAD_REGISTERS, REGISTERS, choose_gpu_schedule
+from fusewise.plan.schedule import AxisShape, KernelShape, TritonSchedule
+
+SMS = 132
+
+
+def shape(
+    axes: list[AxisShape],
+    unit: dict[str, int],
+    access: tuple[int, ...] = (2, 2),
+    live: int = 2,
+    offset: int | None = None,
+) -> KernelShape:
+    points = 1
+    for a in axes:
+        points *= a.size
+    return KernelShape(
+        axes=tuple(axes),
+        unit_bytes=unit,
+        access_bytes=access,
+        reads=points * access[0],
+        writes=points * access[-1],
+        passes=3,
+        live_elements=live,
+        instructions=10.0,
+        max_offset=points - 1 if offset is None else offset,
+    )
+
+
+def parallel(name: str, size: int, static: bool = True) -> AxisShape:
+    return AxisShape(name, size, static, False)
+
+
+def row(name: str, size: int, static: bool = True) -> AxisShape:
+    return AxisShape(name, size, static, True)
+
+
+def rows(columns: int, count: int = 16384, width: int = 2, live: int = 2, static: bool = True) -> KernelShape:
+    axes = [parallel("x0", count), row("r0", columns, static)]
+    return shape(axes, {"r0": 2 * width * count * columns}, (width, width), live)
+
+
+def best(of: KernelShape) -> TritonSchedule:
+    return choose_gpu_schedule(of, SMS)[0]
+
+
+@pytest.mark.parametrize(("width", "each"), [(2, 16), (4, 8), (8, 4)])
+def test_pointwise_threads_take_whole_vectors(width: int, each: int) -> None:
+    found = best(shape([parallel("x0", 1 << 24)], {"x0": 1}, (width, width)))
+    assert found.x_block == 32 * found.num_warps * each
+
+
+def test_many_inputs_need_fewer_elements_a_thread() -> None:
+    found = best(shape([parallel("x0", 1 << 24)], {"x0": 1}, (4, 4, 4, 4, 4)))
+    assert found.x_block == 128 * 4
+
+
+def test_a_small_tensor_is_spread_over_the_gpu() -> None:
+    found = best(shape([parallel("x0", 40_000)], {"x0": 1}))
+    assert -(-40_000 // found.x_block) >= SMS
+    assert best(shape([parallel("x0", 10)], {"x0": 1})).x_block == 128
+
+
+@pytest.mark.parametrize("columns", [256, 1000, 4096, 8192, 16384, 32768])
+def test_a_row_stays_on_chip(columns: int) -> None:
+    found = best(rows(columns))
+    assert found.persistent and found.r_block >= columns
+    threads = 32 * found.num_warps
+    assert found.x_block * found.r_block / threads <= 64
+    assert found.x_block * found.r_block + OVERHEAD_REGISTERS * threads <= REGISTERS
+
+
+@pytest.mark.parametrize(("columns", "warps"), [(1024, 1), (4096, 4), (8192, 8)])
+def test_a_row_takes_a_warp_for_1024_elements(columns: int, warps: int) -> None:
+    assert best(rows(columns)).num_warps == warps
+
+
+def test_short_rows_share_a_warp() -> None:
+    found = best(rows(100))
+    assert found.x_block == 16 and found.r_block == 128
+
+
+def test_a_row_that_does_not_fit_is_walked() -> None:
+    assert not best(rows(1 << 17)).persistent
+    assert not best(rows(16384, live=6)).persistent
+    assert not best(rows(4096, static=False)).persistent
+
+
+def test_few_rows_get_more_warps() -> None:
+    assert best(rows(4096, count=8)).num_warps > best(rows(4096)).num_warps
+
+
+def test_columns_are_read_in_whole_segments() -> None:
+    axes = [parallel("x0", 65536), row("r0", 4096)]
+    found = best(shape(axes, {"x0": 65536 * 4096 * 2}))
+    assert not found.persistent
+    assert found.x_block * 2 >= 64 and found.r_block > 1
+
+
+def test_few_columns_still_fill_the_gpu() -> None:
+    axes = [parallel("x0", 4096), row("r0", 65536)]
+    found = best(shape(axes, {"x0": 65536 * 4096 * 2}))
+    assert -(-4096 // found.x_block) >= SMS
+
+
+def test_a_transpose_gets_a_square_tile() -> None:
+    axes = [parallel("x0", 4096), parallel("x1", 4096)]
+    found = best(shape(axes, {"x0": 1 << 24, "x1": 1 << 24}))
+    assert (found.y_axes, found.x_axes) == (("x0",), ("x1",))
+    assert found.y_block == found.x_block == 64
+
+
+def test_a_loop_over_rows_holds_the_row() -> None:
+    axes = [parallel("x0", 264), AxisShape("l0", 62, True, False, loop=True), row("r0", 4096)]
+    found = best(shape(axes, {"r0": 1}))
+    assert found.persistent and found.x_axes == ("x0",) and found.r_block == 4096
+    # several rows in flight: the next ones are read while one is computed
+    assert found.num_stages > 1 and found.r_block / (32 * found.num_warps) <= 32
+
+
+@pytest.mark.parametrize(("count", "static", "bits"), [(1 << 24, True, 32), (1 << 31, True, 64), (1 << 24, False, 64)])
+def test_index_bits(count: int, static: bool, bits: int) -> None:
+    found = choose_gpu_schedule(shape([parallel("x0", count, static)], {"x0": 1}), SMS)
+    assert {s.index_bits for s in found} == {bits}
+
+
+def test_candidates_differ() -> None:
+    for of in [rows(100), rows(4096), rows(1 << 17), shape([parallel("x0", 1 << 24)], {"x0": 1})]:
+        found = choose_gpu_schedule(of, SMS)
+        assert len(found) == len(set(found)) >= 2
