@@ -58,13 +58,32 @@ def _pointwise(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
     x_axes = tuple(a.name for a in axes)
     each = _elements_a_thread(shape)
     total = shape.parallel_size
-    found = []
+    found = _inner_tiles(shape, inner, each, sm_count)
     for elements, warps in ((each, 4), (each, 8), (max(1, each // 2), 4)):
         block = 32 * warps * elements
         # a small tensor: rather more programs than full vectors, down to one element a thread
         while block > 32 * warps and -(-total // block) < 2 * sm_count:
             block //= 2
         found.append(TritonSchedule((), x_axes, 1, min(block, _power(total, 32 * warps)), 1, True, warps))
+    return found
+
+
+def _inner_tiles(shape: KernelShape, inner: AxisShape | None, each: int, sm_count: int) -> list[TritonSchedule]:
+    """Tiles along the inner axis alone, where it is long: the outer axes are then numbers of the program.
+
+    What varies along the outer axes only (a norm's statistics, a channel's scale) is read and computed once a tile, and
+    no element divides its index.
+    """
+    outer = [a for a in shape.parallel if a is not inner]
+    if not outer or inner is None or inner is not shape.parallel[-1] or not inner.static:
+        return []
+    found = []
+    for elements, warps in ((each, 4), (each, 2), (each, 1), (each, 8)):
+        block = 32 * warps * elements
+        tiles = -(-inner.size // block)
+        if tiles * block > inner.size * 1.1 or tiles * shape.parallel_size // inner.size < 2 * sm_count:
+            continue
+        found.append(TritonSchedule(tuple(a.name for a in outer), (inner.name,), 1, block, 1, True, warps))
     return found
 
 

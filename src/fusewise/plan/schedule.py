@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -119,7 +120,7 @@ _THREADS_FROM = 1 << 15  # points of the axes below which sharing between cores 
 
 def choose_cpp_schedule(shape: KernelShape) -> CppSchedule:
     """Vectors along the axis on which most bytes are contiguous; the innermost parallel axis on a tie."""
-    threads = shape.parallel_size * shape.reduce_size >= _THREADS_FROM
+    threads = math.prod(axis.size for axis in shape.axes) >= _THREADS_FROM
     best: str | None = None
     # sums over the loop axes are kept a point of the row: the row is what runs in vectors
     for axis in shape.reduce if shape.loop else (*shape.parallel, *shape.reduce):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Value
 from fusewise.ir.dtypes import DType
-from fusewise.ir.expand.common import count_of, number, own, tensors
+from fusewise.ir.expand.common import count_of, number, real, tensors
 from fusewise.ir.expand.reductions import mean_of
 from fusewise.ir.expand.table import Context, Result, expands
 from fusewise.ir.sizes import Size, divide, is_zero_numel
@@ -60,7 +60,7 @@ def _layer_norm(
     c: Context, x: Value, normalized_shape: Sequence[Size], weight: Value | None, bias: Value | None, eps: float
 ) -> Result:
     _refuse_empty(x)
-    v = own(x)
+    v = real(x)
     mean, off, inverse = statistics(c, v, _trailing(x, normalized_shape), number(eps))
     out = _affine(c, off * inverse, _parameter(weight, v.dtype), _parameter(bias, v.dtype))
     return tensors(c, (out, mean, inverse))
@@ -85,7 +85,7 @@ def _layer_norm_backward(
     output_mask: Sequence[bool],
 ) -> Result:
     _refuse_empty(x)
-    v = own(x)
+    v = real(x)
     dy = grad.cast(v.dtype)
     dims = _trailing(x, normalized_shape)
     rstd = inverse.cast(v.dtype)
@@ -112,7 +112,7 @@ def _rms_norm(
     c: Context, x: Value, normalized_shape: Sequence[Size], weight: Value | None, eps: float | None
 ) -> Result:
     _refuse_empty(x)
-    v = own(x)
+    v = real(x)
     dims = _trailing(x, normalized_shape)
     small = _EPSILON[x.dtype.name] if eps is None else number(eps)
     inverse = c.b.op("rsqrt", mean_of(c, v * v, dims, True) + small)
@@ -133,7 +133,7 @@ def _rms_norm_backward(
     output_mask: Sequence[bool],
 ) -> Result:
     _refuse_empty(x)
-    v = own(x)
+    v = real(x)
     dy = grad.cast(v.dtype)
     dims = _trailing(x, normalized_shape)
     rstd = inverse.cast(v.dtype)
@@ -178,7 +178,7 @@ def _group_norm(
     eps: float,
 ) -> Result:
     _refuse_empty(x)
-    v = _groups(c, own(x), n, channels, pixels, groups)
+    v = _groups(c, real(x), n, channels, pixels, groups)
     mean, off, inverse = statistics(c, v, (2, 3), number(eps))
     scale, shift = (_per_channel(c, p, groups, v.dtype) for p in (weight, bias))
     out = c.b.reshape(_affine(c, off * inverse, scale, shift), x.shape)
@@ -201,15 +201,23 @@ def _group_norm_backward(
     output_mask: Sequence[bool],
 ) -> Result:
     _refuse_empty(x)
-    v = _groups(c, own(x), n, channels, pixels, groups)
+    v = _groups(c, real(x), n, channels, pixels, groups)
     dy = _groups(c, grad.cast(v.dtype), n, channels, pixels, groups)
     centre, rstd = (c.b.reshape(s.cast(v.dtype), (n, groups, 1, 1)) for s in (mean, inverse))
     normal = (v - centre) * rstd
     scale = _per_channel(c, weight, groups, v.dtype)
-    scaled = dy if scale is None else dy * scale
-    dx = c.b.reshape(_norm_input_gradient(c, scaled, normal, rstd, (2, 3)), x.shape) if output_mask[0] else None
-    dweight = c.b.reshape(c.b.reduce("sum", dy * normal, (0, 3)), (channels,)) if output_mask[1] else None
-    dbias = c.b.reshape(c.b.reduce("sum", dy, (0, 3)), (channels,)) if output_mask[2] else None
+    # sums over the pixels of a channel first: what a group and a channel need of them is then small, so that groups
+    # which do not fit on chip are read twice, not once more for each sum
+    db = c.b.reduce("sum", dy, (3,), keepdim=True)
+    ds = c.b.reduce("sum", dy * normal, (3,), keepdim=True)
+    dx = None
+    if output_mask[0]:
+        count = c.b.size(db.shape[2] * pixels, v.dtype)
+        first, second = (c.b.reduce("sum", s if scale is None else s * scale, (2,), True) / count for s in (db, ds))
+        scaled = dy if scale is None else dy * scale
+        dx = c.b.reshape((scaled - first - normal * second) * rstd, x.shape)
+    dweight = c.b.reshape(c.b.reduce("sum", ds, (0,)), (channels,)) if output_mask[1] else None
+    dbias = c.b.reshape(c.b.reduce("sum", db, (0,)), (channels,)) if output_mask[2] else None
     return tensors(c, (dx, dweight, dbias))
 
 
@@ -234,7 +242,7 @@ def _scale_shift(c: Context, value: Value, x: Value, weight: Value | None, bias:
 def _by_running(
     c: Context, x: Value, weight: Value | None, bias: Value | None, mean: Value, variance: Value, eps: float
 ) -> Value:
-    v = own(x)
+    v = real(x)
     centre = _over_pixels(c, mean, x, v.dtype)
     inverse = _inverse_root(c, _over_pixels(c, variance, x, v.dtype) + eps)
     return _scale_shift(c, (v - centre) * inverse, x, weight, bias)
@@ -245,7 +253,7 @@ def _train(
 ) -> tuple[Value, Value, Value, Value]:
     """(normalised, batch mean, 1 / sqrt(variance + eps), variance), the statistics as channel vectors."""
     _refuse_empty(x)
-    v, dims = own(x), _but_channel(x)
+    v, dims = real(x), _but_channel(x)
     mean = mean_of(c, v, dims, True)
     off = v - mean
     variance = mean_of(c, off * off, dims, True)
@@ -259,7 +267,7 @@ def _running(c: Context, running: Value | None, batch: Value, momentum: float) -
     """momentum * batch + (1 - momentum) * running."""
     if running is None:
         return None
-    old = own(running)
+    old = real(running)
     return batch.cast(old.dtype) * momentum + old * (1.0 - momentum)
 
 
@@ -334,7 +342,7 @@ def _batch_norm_backward(
     output_mask: Sequence[bool],
 ) -> Result:
     _refuse_empty(x)
-    v = own(x)
+    v = real(x)
     dy, dims = grad.cast(v.dtype), _but_channel(x)
     if train:
         if saved_mean is None or saved_inverse is None:
