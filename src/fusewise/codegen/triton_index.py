@@ -205,7 +205,8 @@ def size_text(size: Size) -> str:
     if isinstance(size, int):
         return str(size) if size >= 0 else f"({size})"
     terms = []
-    for term, coef in size.as_coefficients_dict().items():
+    # sorted, since sympy's order is another in every process; the number comes last
+    for term, coef in sorted(size.as_coefficients_dict().items(), key=lambda item: (item[0] == 1, str(item[0]))):
         factors = [] if int(coef) == 1 and term != 1 else [str(int(coef))]
         if term != 1:
             factors += _factors(term)
