@@ -274,10 +274,8 @@ class _Writer:
             else:
                 self.line(f"{name} = {source}")
             node_result = self.graph[value]
-            if opaque.results[index] == "scalar":
-                dtype = self.object(f"dtype_{node_result.dtype.name}", TORCH_DTYPES[node_result.dtype.name])
-                self.line(f"{name} = torch.tensor({name}, dtype={dtype}, device=device)")
-            elif node_result.shape:
+            # a Python number ("scalar") stays one: only other opaque calls and the caller take it
+            if opaque.results[index] == "tensor" and node_result.shape:
                 strides = _tuple(self.plan.layouts[value])
                 self.line(f"if {name}.stride() != {strides}: {name} = restride({name}, {strides})")
         self.line("r = None")
@@ -287,8 +285,7 @@ class _Writer:
         for position, output in enumerate(self.signature.outputs):
             if output.kind in ("tensor", "scalar"):
                 place = self.plan.outputs[output.value]
-                text = self._real(place, self.graph[self.graph.outputs[output.value]].shape)
-                parts.append(f"{text}.item()" if output.kind == "scalar" else text)
+                parts.append(self._real(place, self.graph[self.graph.outputs[output.value]].shape))
             elif output.kind == "size":
                 parts.append(str(output.value))
             elif output.kind == "input":
