@@ -9,10 +9,11 @@ import torch
 
 from fusewise.backend import backend_for
 from fusewise.config import Policy, make_options
-from fusewise.explanation import default_device
+from fusewise.explanation import default_device, stages_of
 from fusewise.explanation import explain as explain_function
 from fusewise.proof.run import verify as verify_function
 from fusewise.report.documents import Explanation, Verification
+from fusewise.stages import keep
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -45,7 +46,7 @@ def explain(
 ) -> Explanation:
     """What Fusewise makes of one call of a function, and of its backward: kernels, bytes, floors, refused fusions.
 
-    Nothing is run. `print` shows it; `to_json` and `to_html` give it to others.
+    Nothing is run. `print` shows it; `to_json` and `to_html` give it to others; `fusewise show` prints the kernels.
 
     Args:
         args, kwargs: inputs of the function.
@@ -57,7 +58,9 @@ def explain(
         UsageError: the function cannot be traced on these inputs.
     """
     chosen = [device] if isinstance(device, str) else list(device or [default_device((args, kwargs))])
-    return explain_function(function, args, kwargs, chosen, make_options(policy=policy)).explanation
+    found = explain_function(function, args, kwargs, chosen, make_options(policy=policy))
+    keep(f"fusewise.explain({found.explanation.target})", found.stages)
+    return found.explanation
 
 
 def verify(
@@ -83,4 +86,7 @@ def verify(
     Raises:
         UsageError: eager PyTorch itself fails on these inputs.
     """
-    return verify_function(function, args, kwargs, make_options(policy=policy), seed=seed, hard=hard)[0]
+    options = make_options(policy=policy)
+    found, fused = verify_function(function, args, kwargs, options, seed=seed, hard=hard)
+    keep(f"fusewise.verify({found.target})", stages_of(fused.compiled, options))
+    return found

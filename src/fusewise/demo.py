@@ -6,6 +6,7 @@ Each is planned and explained, proven equal to eager PyTorch, and timed against 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -92,16 +93,23 @@ def chain(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def run_demo(device: str | None = None, progress: Progress | None = None) -> Demo:
+def run_demo(
+    device: str | None = None,
+    progress: Progress | None = None,
+    size: str | None = None,
+    baselines: Sequence[str] = ("eager", "inductor"),
+) -> Demo:
     """Explains, verifies and times both programs.
 
     Args:
         device: `cpu` or `cuda`; None: the GPU where there is one.
+        size: of the programs: `tiny`, `cpu` or `gpu`; None: what suits the device.
+        baselines: contenders of the bench to time beside Fusewise.
     """
     show: Progress = progress or (lambda share, text: None)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     options = make_options()
-    cases = _cases(device)
+    cases = _cases(device, size or ("cpu" if device == "cpu" else "gpu"))
     explanations: list[Explanation] = []
     verifications: list[Verification] = []
     for number, case in enumerate(cases):
@@ -117,7 +125,7 @@ def run_demo(device: str | None = None, progress: Progress | None = None) -> Dem
 
             verifications.append(verify(function, args, {}, options, name=name, progress=show_proof)[0])
     trace.clear()
-    contenders = [CONTENDERS["eager"], CONTENDERS["inductor"], Contender("fusewise", fusewise_compile)]
+    contenders = [*(CONTENDERS[name] for name in baselines), Contender("fusewise", fusewise_compile)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # other compilers' advice about this machine
         bench = run_cases(
@@ -130,10 +138,8 @@ def run_demo(device: str | None = None, progress: Progress | None = None) -> Dem
     return Demo(device, tuple(explanations), tuple(verifications), bench, tuple(stages_of(trace.compiled(), options)))
 
 
-def _cases(device: str) -> list[BenchCase]:
-    gpu = device != "cpu"
-    size = "gpu" if gpu else "cpu"
-    chosen = ((BLOCK, "bf16" if gpu else "fp32", "train"), (CHAIN, "fp32", "forward"))
+def _cases(device: str, size: str) -> list[BenchCase]:
+    chosen = ((BLOCK, "fp32" if device == "cpu" else "bf16", "train"), (CHAIN, "fp32", "forward"))
     return [BenchCase(p, size, dtype, p.case(size, dtype, device, direction)) for p, dtype, direction in chosen]
 
 
@@ -177,6 +183,7 @@ BLOCK = Program(
     build=_build_block,
     cost=_block_cost,
     sizes={
+        "tiny": {"batch": 2, "length": 8, "width": 32, "heads": 2},
         "cpu": {"batch": 8, "length": 128, "width": 256, "heads": 8},
         "gpu": {"batch": 8, "length": 1024, "width": 2048, "heads": 16},
     },
@@ -189,7 +196,7 @@ CHAIN = Program(
     name="chain of 8 stages",
     build=_build_chain,
     cost=_chain_cost,
-    sizes={"cpu": {"n": 2**24}, "gpu": {"n": 2**28}},
+    sizes={"tiny": {"n": 1021}, "cpu": {"n": 2**24}, "gpu": {"n": 2**28}},
     dtypes=("fp32",),
     note="pointwise",
 )

@@ -49,15 +49,7 @@ from fusewise.stages import KernelStages
 NOT_TRIED = "not-tried"
 NOT_TRIED_MEANING = "the planner saw no way to join them"
 
-# What stands for the importer's "no expansion" where one knows better.
-_NO_EXPANSION = "no expansion"
-_KINDS_OF_WALL = (
-    (r"(mm|bmm|addmm|baddbmm|addbmm|addmv|mv|dot|linear)$", "a matrix product runs as the vendor's kernel"),
-    (r".*convolution", "a convolution runs as the vendor's kernel"),
-    (r".*scaled_dot_product|.*flash_attention|.*efficient_attention", "attention runs as PyTorch's own kernel"),
-    (r"(sort|topk|kthvalue|median|mode|unique)", "sorting runs as PyTorch's own kernel"),
-    (r"seed$", "the seed is drawn from PyTorch's generator"),
-)
+_NO_EXPANSION = "no expansion"  # the importer's word for an op that nothing generates
 
 _GRAPH_BREAKS = "torch._dynamo.symbolic_convert.__graph_breaks"
 _BREAK_PLACE = re.compile(r"in user code at (?P<file>[^\n]*):(?P<line>\d+)\s*\n")
@@ -355,7 +347,7 @@ class _GraphExplainer:
         return Wall(
             name=self.names[id(step)],
             op=call.name,
-            reason=_wall_reason(call.name, call.reason),
+            reason=_wall_reason(call.reason),
             line=_source_line(call.origin),
             dram_bytes=sum(value_bytes(self.graph, v, self.hints) for v in moved),
         )
@@ -384,7 +376,7 @@ class _GraphExplainer:
         found: dict[tuple[int, int], Decision] = {}
         for decision in self.plan.decisions:
             a, b = owner.get(decision.producer), owner.get(decision.consumer)
-            if decision.taken or a is None or b is None or a == b:
+            if decision.taken or decision.kind == "horizontal" or a is None or b is None or a == b:
                 continue
             if decision.kind != "inline" or (a, b) not in found:
                 found[a, b] = decision
@@ -396,7 +388,7 @@ class _GraphExplainer:
         wall = first if isinstance(first, OpaqueStep) else second if isinstance(second, OpaqueStep) else None
         if wall is not None:
             call = self.captured.opaques[self.graph[wall.node].attr("key")]
-            detail = f"{self.names[id(wall)]}: {_wall_reason(call.name, call.reason)}"
+            detail = f"{self.names[id(wall)]}: {_wall_reason(call.reason)}"
             code, meaning = "wall", REASONS["wall"]
         elif why is not None:
             code, meaning, detail = why.code, REASONS[why.code], why.detail
@@ -405,12 +397,8 @@ class _GraphExplainer:
         return NotFused(self.names[id(first)], self.names[id(second)], code, meaning, detail, between)
 
 
-def _wall_reason(op: str, reason: str) -> str:
-    if reason != _NO_EXPANSION:
-        return reason
-    name = short_op(op)
-    known = (words for pattern, words in _KINDS_OF_WALL if re.match(pattern, name))
-    return next(known, "no kernel is generated for this op")
+def _wall_reason(reason: str) -> str:
+    return "no kernel is generated for this op" if reason == _NO_EXPANSION else reason
 
 
 def _step_names(plan: Plan, captured: Captured) -> dict[int, str]:

@@ -40,14 +40,15 @@ def explain(
     """
     from fusewise.commands.targets import load_target
     from fusewise.config import make_options
-    from fusewise.explanation import default_device
-    from fusewise.explanation import explain as explain_function
     from fusewise.stages import keep
 
     options = make_options(policy=policy)
     if html is not None and not html.parent.is_dir():
         raise UsageError(f"no folder {html.parent} to write {html.name} to.")
     loaded = load_target(target, input or (), "meta", inference)
+    from fusewise.explanation import default_device
+    from fusewise.explanation import explain as explain_function
+
     with progress_bar(silent=json) as show, gradients(not inference):
         found = explain_function(
             loaded.function,

@@ -95,11 +95,12 @@ def _import(place: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"no file {path}.", _nearest_file(path))
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    name = f"{path.stem} of the command line"  # no name that anybody imports: a file called json.py harms nobody
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file.", "Write FILE.py:NAME or module:NAME.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)

@@ -35,13 +35,14 @@ def verify(
     """
     from fusewise.commands.targets import load_target
     from fusewise.config import make_options
-    from fusewise.explanation import stages_of
-    from fusewise.proof.run import verify as verify_function
     from fusewise.stages import keep
 
     options = make_options(policy=policy)
     check_device(device)
     loaded = load_target(target, input or (), device, inference)
+    from fusewise.explanation import stages_of
+    from fusewise.proof.run import verify as verify_function
+
     with progress_bar(silent=json) as show, gradients(not inference):
         found, fused = verify_function(
             loaded.function,

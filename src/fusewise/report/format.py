@@ -60,5 +60,6 @@ def shorten(text: str, limit: int) -> str:
 def _three_digits(value: float) -> str:
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
-    decimals = max(0, 2 - math.floor(math.log10(abs(value))))
-    return f"{value:.{min(decimals, 3)}f}"
+    rounded = float(f"{value:.3g}")
+    decimals = max(0, 2 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:.{min(decimals, 3)}f}"

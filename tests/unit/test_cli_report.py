@@ -1,0 +1,117 @@
+"""Reports: hostile names stay text, numbers read well, nothing is lost on the way to JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from fusewise.report.documents import (
+    DevicePlan,
+    Difference,
+    Explanation,
+    GraphBreak,
+    GraphPlan,
+    KernelResources,
+    KernelRow,
+    NotFused,
+    ResultCheck,
+    SourceLine,
+    Verification,
+    Wall,
+)
+from fusewise.report.format import format_bytes, format_ops, format_us
+
+HOSTILE = "<script>alert('x')</script>[bold red]{{ 7 * 7 }}"
+
+
+def explanation(name: str = "f", code: str = "y = x * 2", resources: KernelResources | None = None) -> Explanation:
+    line = SourceLine(f"models/{name}.py", 3, code)
+    kernel = KernelRow("fused_mul_0", ("aten.mul.Tensor", "aten.mul.Tensor"), (line,), 4096, 1024, 4.0, 5.0, resources)
+    wall = Wall("mm", "aten.mm.default", f"reason {name}", line, 2048)
+    pair = NotFused("fused_mul_0", "mm", "wall", "one of them runs as PyTorch's own kernel", code, 512)
+    graph = GraphPlan("forward", (kernel,), (wall,), (pair,), 1)
+    device = DevicePlan("h200", "NVIDIA H200", 4.8e12, 4.0, "datasheet", (graph,), (f"note {name}",))
+    return Explanation(name, "balanced", (device,), (GraphBreak(f"print {name}", line),))
+
+
+def test_html_escapes_what_comes_from_the_user() -> None:
+    page = explanation(HOSTILE, HOSTILE).to_html()
+    assert "<script" not in page and "alert(&#39;x&#39;)" in page
+    assert "49" not in page.split("<style>")[0] and "{{ 7 * 7 }}" in page
+    assert "http://" not in page and "https://" not in page and "src=" not in page
+
+
+def test_text_shows_markup_as_it_is() -> None:
+    text = str(explanation("f", HOSTILE))
+    assert "[bold red]" in text and "\x1b" not in text
+
+
+def test_an_explanation_as_text() -> None:
+    text = str(explanation())
+    for part in ("fused_mul_0", "mul x2", "f.py:3", "y = x * 2", "4.10 kB", "1.02 kB", "wall", "Graph breaks: 1"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    ("resources", "parts"),
+    [
+        (KernelResources("compiled", 40, 8, 8, 1024, 128, 12, 0.75, "registers"), ("40", "16 B", "75% (registers)")),
+        (KernelResources("unknown", note="no triton"), ("unknown",)),
+    ],
+)
+def test_resources(resources: KernelResources, parts: tuple[str, ...]) -> None:
+    found = explanation(resources=resources)
+    for part in parts:
+        assert part in str(found)
+        assert part.partition(" (")[0] in found.to_html()
+
+
+def test_json_holds_everything() -> None:
+    found = json.loads(explanation(HOSTILE, HOSTILE).to_json())
+    assert found["schema"] == "fusewise-explanation/1" and found["target"] == HOSTILE
+    (device,) = found["devices"]
+    assert device["graphs"][0]["kernels"][0]["dram_bytes"] == 1024
+    assert device["graphs"][0]["not_fused"][0]["code"] == "wall"
+
+
+def check(ok: bool, error: float | None = 1e-7) -> ResultCheck:
+    difference = None if ok else Difference((3, 5), "1.5", "2.5", "2.5", "forward/fused_mul_0")
+    return ResultCheck("caller's", "output", "float32", (4, 8), ok, 0, error, 1e-7, ok, "the rule", difference)
+
+
+def test_a_mismatch_names_index_values_and_kernel() -> None:
+    found = Verification("f", "balanced", "cpu", (check(False), check(True)), kernels=2)
+    assert not found and not found.ok and len(found.failures) == 1
+    text = str(found)
+    for part in ("[3, 5]", "fused 1.5, eager 2.5", "fusewise show forward/fused_mul_0", "NOT equal: 1 of 2"):
+        assert part in text
+    assert json.loads(found.to_json())["checks"][0]["difference"]["index"] == [3, 5]
+
+
+def test_a_proof_is_true() -> None:
+    found = Verification("f", "balanced", "cpu", (check(True), check(True, None)))
+    assert found and "Verified: 2 comparisons, 2 of them equal bit for bit." in str(found)
+
+
+def test_json_has_no_bare_infinity() -> None:
+    found = Verification("f", "balanced", "cpu", (check(True, math.inf), check(True, math.nan)))
+    assert [c["error"] for c in json.loads(found.to_json())["checks"]] == ["inf", "nan"]
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(0, "0 B"), (999, "999 B"), (1024, "1.02 kB"), (999_900, "1.00 MB"), (2.684e9, "2.68 GB"), (1.2e13, "12.0 TB")],
+)
+def test_bytes(amount: float, text: str) -> None:
+    assert format_bytes(amount) == text
+
+
+@pytest.mark.parametrize(("us", "text"), [(4.0, "4.00 us"), (999.9, "1.00 ms"), (12345, "12.3 ms"), (2.5e6, "2.50 s")])
+def test_times(us: float, text: str) -> None:
+    assert format_us(us) == text
+
+
+def test_ops() -> None:
+    assert format_ops(("aten.mul.Tensor", "aten.add.Tensor", "aten.mul.Scalar", "mine.op")) == "mul x2, add, mine.op"
