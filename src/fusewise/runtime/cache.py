@@ -57,13 +57,17 @@ def fetch_file(kind: str, key: str, make: Callable[[], bytes], suffix: str = "")
 
 def forget(kind: str, key: str, suffix: str = "") -> None:
     """Removes an entry, where there is one: for a payload whose checksum holds and that fails to load all the same."""
-    for base in (cache_dir(), _private_folder.made):
-        if base is not None:
-            with contextlib.suppress(OSError):
-                _place(base, kind, key, suffix).unlink()
+    for base in _folders():
+        with contextlib.suppress(OSError):
+            _place(base, kind, key, suffix).unlink()
 
 
 def _fetch(kind: str, key: str, make: Callable[[], bytes], suffix: str) -> tuple[bytes, Path]:
+    for base in _folders():
+        place = _place(base, kind, key, suffix)
+        found = _read(place, key)
+        if found is not None:
+            return found, place
     made: list[bytes] = []
 
     def make_once() -> bytes:
@@ -87,9 +91,6 @@ def _fetch(kind: str, key: str, make: Callable[[], bytes], suffix: str) -> tuple
 
 def _fetch_in(base: Path, kind: str, key: str, make: Callable[[], bytes], suffix: str) -> tuple[bytes, Path]:
     place = _place(base, kind, key, suffix)
-    found = _read(place, key)
-    if found is not None:
-        return found, place
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(place.with_name(place.name + ".lock")):
         found = _read(place, key)  # another process may have made it while this one waited
@@ -97,6 +98,11 @@ def _fetch_in(base: Path, kind: str, key: str, make: Callable[[], bytes], suffix
             found = make()
             _write(place, key, found)
     return found, place
+
+
+def _folders() -> list[Path]:
+    """Folders that may hold entries."""
+    return [cache_dir()] + ([_private_folder.made] if _private_folder.made else [])
 
 
 def _place(base: Path, kind: str, key: str, suffix: str) -> Path:
@@ -111,7 +117,7 @@ def _read(place: Path, key: str) -> bytes | None:
     """The payload at `place`, None where there is none or its checksum fails."""
     try:
         data = place.read_bytes()
-    except FileNotFoundError:
+    except OSError:
         return None
     payload = data[:-_TAIL_BYTES]
     return payload if data[-_TAIL_BYTES:] == _tail(key, payload) else None

@@ -132,7 +132,8 @@ def compile_unit(compiler: Compiler, source: str) -> bytes:
 
 
 def _run(command: list[str], source: str) -> None:
-    named = ", ".join(name for name, _ in _FUNCTION.findall(source)) or "a unit"
+    names = [name for name, _ in _FUNCTION.findall(source)]
+    named = (", ".join(names[:3]) or "a unit") + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as error:

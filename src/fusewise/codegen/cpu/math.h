@@ -87,10 +87,6 @@ FW_MATH(tan, u10)
 FW_MATH(asin, u10)
 FW_MATH(acos, u10)
 FW_MATH(atan, u10)
-FW_MATH(sinh, u10)
-FW_MATH(cosh, u10)
-FW_MATH(asinh, u10)
-FW_MATH(acosh, u10)
 FW_MATH(atanh, u10)
 FW_MATH(erfc, u15)
 FW_MATH2(pow, u10)
@@ -162,8 +158,8 @@ FW_INLINE Raw<float> native_tanh(Raw<float> x) {
   t = native_fma(t, z, splat(-0x1.555532p-2f));
   t = native_fma(t * z, x, x);
   const Raw<float> inside = a > 10.0f ? splat(10.0f) : a;  // tanh rounds to 1 from 9.02 on
-  const Raw<float> far = copysign(1.0f - 2.0f / (exp_inside(inside + inside) + 1.0f), x);
-  return a > 0.625f ? far : t;  // a NaN is in t
+  const Raw<float> far = 1.0f - 2.0f / (exp_inside(inside + inside) + 1.0f);
+  return copysign(a > 0.625f ? far : t, x);  // a NaN is in t
 }
 
 // erf(x) = x + x S(x^2) up to 0.93, beyond that 1 - exp(H(|x|)), H a polynomial for ln erfc; minimax, errors 2^-25 and 2^-29.
@@ -204,5 +200,46 @@ FW_INLINE Raw<float> native_erf(Raw<float> x) {
 FW_MATH_F64(exp)
 FW_MATH_F64(tanh)
 FW_MATH_F64(erf)
+
+// ------------------------------------------------------------------- functions that SLEEF gives up near the largest floats
+
+// A function of one hardware vector from its parts: NAME##_whole takes every operand.
+#define FW_WHOLE(NAME)                                                                           \
+  template <class V> FW_INLINE V NAME(V x) {                                                     \
+    if constexpr (is_same<V, float>) return NAME##_whole(splat<float>(x))[0];                    \
+    else if constexpr (is_same<V, double>) return NAME##_whole(splat<double>(x).lo)[0];          \
+    else return each(x, [](auto v) FW_BODY { return NAME##_whole(v); });                         \
+  }
+FW_MATH_NATIVE(sinh, u10)
+FW_MATH_NATIVE(cosh, u10)
+FW_MATH_NATIVE(asinh, u10)
+FW_MATH_NATIVE(acosh, u10)
+
+// exp(a) / 2 without an overflow on the way.
+template <class V> FW_INLINE V half_exp(V a) {
+  const V root = native_exp(a * static_cast<Elem<V>>(0.5));
+  return root * static_cast<Elem<V>>(0.5) * root;
+}
+template <class V> FW_INLINE V sinh_whole(V x) {
+  const V a = abs(x);
+  return a > static_cast<Elem<V>>(sizeof(Elem<V>) == 4 ? 88.0 : 708.0) ? copysign(half_exp(a), x) : native_sinh(x);
+}
+template <class V> FW_INLINE V cosh_whole(V x) {
+  const V a = abs(x);
+  return a > static_cast<Elem<V>>(sizeof(Elem<V>) == 4 ? 88.0 : 708.0) ? half_exp(a) : native_cosh(x);
+}
+// ln(2a), which asinh(a) and acosh(a) are to the last bit for large a.
+template <class V> FW_INLINE V log_twice(V a) { return native_log(a) + static_cast<Elem<V>>(0x1.62e42fefa39efp-1); }
+template <class V> FW_INLINE V asinh_whole(V x) {
+  const V a = abs(x);
+  return a > static_cast<Elem<V>>(1e12) ? copysign(log_twice(a), x) : native_asinh(x);
+}
+template <class V> FW_INLINE V acosh_whole(V x) {
+  return x > static_cast<Elem<V>>(1e12) ? log_twice(x) : native_acosh(x);
+}
+FW_WHOLE(sinh)
+FW_WHOLE(cosh)
+FW_WHOLE(asinh)
+FW_WHOLE(acosh)
 
 }  // namespace fw

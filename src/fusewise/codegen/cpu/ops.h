@@ -209,24 +209,36 @@ template <class V> FW_INLINE V maximum(V a, V b) {
   }
 }
 
+// The bits of a hardware vector of floats.
+template <class V> struct BitsVector {
+  using E = Bits<Elem<V>>;
+  typedef E type __attribute__((vector_size(sizeof(V))));
+};
+
 template <class V> FW_INLINE V abs(V x) {
-  using T = ScalarOf<V>;
-  if constexpr (is_float<T>) {
-    using B = Bits<T>;
-    const auto bits = bitcast<B>(x);
-    return bitcast<T>(bits & same_shape<decltype(bits + bits)>(static_cast<B>(~B{0} >> 1)));
-  } else if constexpr (is_scalar<V>) {
-    return static_cast<V>(x < 0 ? -x : x);
-  } else {
-    return each(x, [](auto v) FW_BODY { return v < 0 ? -v : v; });
-  }
+  if constexpr (is_same<V, float>) return __builtin_fabsf(x);
+  else if constexpr (is_same<V, double>) return __builtin_fabs(x);
+  else if constexpr (is_scalar<V>) return static_cast<V>(x < 0 ? -x : x);
+  else return each(x, [](auto v) FW_BODY {
+    using W = decltype(v);
+    if constexpr (is_float<Elem<W>>) {
+      using B = Bits<Elem<W>>;
+      return (W)((typename BitsVector<W>::type)v & static_cast<B>(~B{0} >> 1));
+    } else {
+      return v < 0 ? -v : v;
+    }
+  });
 }
 template <class V> FW_INLINE V copysign(V x, V sign) {
-  using T = ScalarOf<V>;
-  using B = Bits<T>;
-  const auto magnitude = bitcast<B>(x), from = bitcast<B>(sign);
-  const auto mask = same_shape<decltype(from + from)>(static_cast<B>(B{1} << (8 * sizeof(T) - 1)));
-  return bitcast<T>((magnitude & ~mask) | (from & mask));
+  if constexpr (is_same<V, float>) return __builtin_copysignf(x, sign);
+  else if constexpr (is_same<V, double>) return __builtin_copysign(x, sign);
+  else return each(x, sign, [](auto v, auto w) FW_BODY {
+    using W = decltype(v);
+    using B = Bits<Elem<W>>;
+    constexpr B top = static_cast<B>(B{1} << (8 * sizeof(B) - 1));
+    const auto magnitude = (typename BitsVector<W>::type)v & static_cast<B>(~top);
+    return (W)(magnitude | ((typename BitsVector<W>::type)w & top));
+  });
 }
 
 // Hardware forms of what the language's vectors lack, on one hardware vector each.
