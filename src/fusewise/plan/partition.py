@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusewise.ir.graph import Graph
 from fusewise.ir.indexing import At, operand_at, resolve
 from fusewise.ir.sizes import hint
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import Decision
-from fusewise.plan.region import CannotMerge, Region, elements, merge, single
+from fusewise.plan.region import CannotMerge, Region, columns_are_final, elements, merge, single
 
 FUSED_GROUPS = ("pointwise", "reduce", "random")
 INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
@@ -330,6 +330,10 @@ class Partitioner:
             if any(place != target.at[v] for v in own for place in new[v]):
                 return False  # the reader would need its own value at another point
             changes[reader] = {v: places for v, places in new.items() if v not in own}
+            if own and target.loop:
+                without = {v: places for v, places in target.reads.items() if v != value}
+                if not columns_are_final(self.graph, replace(target, reads=without)):
+                    return False
         # row values of the region that the readers then need in memory
         kept = {v for new in changes.values() for v in new if v in region.at}
         dissolved = not kept and not self._still_read(region, value)

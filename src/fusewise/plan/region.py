@@ -287,6 +287,8 @@ def _join(graph: Graph, left: Region, right: Region, pairs: dict[str, str]) -> R
                         known.append(place)
                 elif place != inside:
                     raise CannotMerge("index-map", f"read at {list(place)} and computed at {list(inside)}")
+    if merged.loop and not columns_are_final(graph, merged):
+        raise CannotMerge("reduce-axes", "a sum over rows is used again in the same kernel")
     return merged
 
 
@@ -315,20 +317,38 @@ def _roles(
         raise CannotMerge("reduce-axes", "the two reduce over different axes")
     if len(walked) == len(left.axes) - len(reduce):
         raise CannotMerge("reduce-axes", "the column sums are not split: one program would walk every row")
-    sums = set(columns.operand)
-    if any(arg in sums for n in (*left.at, *right.at) for arg in _roots(graph, n)):
-        raise CannotMerge("reduce-axes", "a column sum is used again in the same kernel")
-    if any(graph[n].op in ("argmax", "argmin") for n in sums):
+    if any(graph[n].op in ("argmax", "argmin") for n in columns.operand):
         raise CannotMerge("reduce-axes", "argmax and argmin along columns run by themselves")
     return reduce, walked
 
 
-def _roots(graph: Graph, node: int) -> list[int]:
-    found = []
-    for arg in graph[node].args:
-        while graph[arg].info.group == "view":
-            arg = graph[arg].args[0]
-        found.append(arg)
+def columns_are_final(graph: Graph, region: Region) -> bool:
+    """True where what depends on a sum over the loop axes can be computed after the loop: no reduction, nothing that
+    varies along those axes."""
+    late: set[int] = set()
+    for number in sorted(region.at):
+        column = number in region.operand and region.is_column(number)
+        if not late.isdisjoint(_native_sources(graph, region, number)):
+            if number in region.operand or region.at_axes(number) & region.loop:
+                return False
+            late.add(number)
+        elif column:
+            late.add(number)
+    return True
+
+
+def _native_sources(graph: Graph, region: Region, number: int) -> set[int]:
+    """Native values that a native value is computed from, directly or by values that are computed again for it."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = list(graph[number].args)
+    while stack:
+        arg = stack.pop()
+        if arg in region.at:
+            found.add(arg)
+        elif arg not in seen and arg not in region.reads:
+            seen.add(arg)
+            stack.extend(graph[arg].args)
     return found
 
 
