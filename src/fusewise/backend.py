@@ -18,7 +18,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from fusewise.capture.partition import partition, torch_partition
-from fusewise.capture.random import make_random_explicit
+from fusewise.capture.random import drop_idle_dropout, make_random_explicit
 from fusewise.capture.reference import boxed_eager
 from fusewise.config import Options, make_options
 from fusewise.errors import UnknownName, UsageError
@@ -77,6 +77,7 @@ class Backend:
             partition_fn=lambda joint, inputs, **kw: self._partition(joint, inputs, chosen, kw),
             decompositions={},
         )
+        drop_idle_dropout(gm)
         compiled: Compiled = aot(gm, example_inputs)
         return compiled
 

@@ -458,12 +458,12 @@ class _Importer:
 
 
 def main_device(gm: GraphModule, arguments: Sequence[Any]) -> torch.device:
-    """The device that most tensors of the graph are on (`cpu` for a graph without tensors)."""
-    count: dict[torch.device, int] = {}
+    """The device that most tensors of the graph are on; scalars count only where there is nothing else."""
+    count: dict[torch.device, float] = {}
     for found in [*arguments, *(n.meta.get("val") for n in gm.graph.nodes if n.op == "call_function")]:
         for leaf in _flat(found):
             if isinstance(leaf, torch.Tensor):
-                count[leaf.device] = count.get(leaf.device, 0) + 1
+                count[leaf.device] = count.get(leaf.device, 0) + (1 if leaf.dim() else 1e-6)
     return max(count, key=lambda d: (count[d], d.type != "cpu")) if count else torch.device("cpu")
 
 

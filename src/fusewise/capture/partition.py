@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx  # type: ignore[import-untyped]
 import torch
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
@@ -110,6 +109,8 @@ def plan_saved(joint: GraphModule, policy: str, num_fwd_outputs: int, static: fr
     Raises:
         networkx.NetworkXUnbounded: a value can be neither saved nor computed again.
     """
+    import networkx as nx  # type: ignore[import-untyped]  # here: inference never needs it
+
     side = _Sides(joint, num_fwd_outputs)
     prices = _Prices(side, policy, static)
     flow = nx.DiGraph()

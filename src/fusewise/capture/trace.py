@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fusewise.capture.partition import partition
-from fusewise.capture.random import make_random_explicit
+from fusewise.capture.random import drop_idle_dropout, make_random_explicit
 from fusewise.capture.symbols import hint_of
 from fusewise.errors import Unsupported
 
@@ -81,8 +82,10 @@ def trace_fn(
     def entry(*a: Any, **k: Any) -> Any:
         return fn(*a, **k)
 
-    # code of its own, so that the user's compiled functions keep their caches
-    fresh = FunctionType(entry.__code__.replace(), entry.__globals__, "entry", None, entry.__closure__)
+    # Code of its own under a name of its own: the user's compiled functions keep their caches, and Dynamo does not
+    # take the sizes of two traces for one that varies.
+    code = entry.__code__.replace(co_name=f"entry_{next(_numbers)}")
+    fresh = FunctionType(code, entry.__globals__, code.co_name, None, entry.__closure__)
     backend = aot_autograd(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
@@ -90,10 +93,15 @@ def trace_fn(
         partition_fn=split,
         decompositions={},
     )
-    with mode:
+
+    def compile_fn(gm: GraphModule, inputs: Sequence[Any]) -> Any:
+        drop_idle_dropout(gm)
+        return backend(gm, inputs)
+
+    with mode, torch._dynamo.config.patch(automatic_dynamic_shapes=False):
         given, named = tree_map(lambda leaf: _fake(mode, leaf), (list(args), dict(kwargs or {})))
         try:
-            result = torch.compile(fresh, backend=backend, dynamic=dynamic)(*given, **named)
+            result = torch.compile(fresh, backend=compile_fn, dynamic=dynamic)(*given, **named)
         except DataDependentOutputException as cause:
             raise Unsupported(
                 f"the way through the function depends on data ({cause.func})",
@@ -101,6 +109,9 @@ def trace_fn(
             ) from None
         _trace_backward(result)
     return found
+
+
+_numbers = count()
 
 
 def _fake(mode: FakeTensorMode, leaf: Any) -> Any:
