@@ -13,7 +13,8 @@ from fusewise.errors import IRError
 from fusewise.ir import sizes
 from fusewise.ir.affine import axis
 from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
-from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
+from fusewise.ir.graph import Origin
+from fusewise.lower.kernel import Axis, Compute, Kernel, TritonSchedule
 from tests.cpu.cpp_kernels import Make, at, loaded
 
 
@@ -201,3 +202,22 @@ def test_sizes_that_decide_the_width_of_an_access() -> None:
     m.store("o", at(("x0", 1)), m.reduce("sum", m.load("a", F32, axis("x0") * k + axis("r0"))))
     kernel = replace(m.done(), schedule=TritonSchedule((), ("x0",), 1, 1, 1024, False, 4))
     assert aligned_sizes(kernel) == {"s1"}
+
+
+def square_sum(op: str) -> Kernel:
+    m = Make("contract", [Axis("x0", 1024)], None)
+    a, b = m.load("a", F32, at(("x0", 1))), m.load("b", F32, at(("x0", 1)))
+    m.store("o", at(("x0", 1)), m.op(op, m.op("mul", a, a), b))
+    return replace(m.done(), schedule=flat(1024))
+
+
+def test_a_product_and_a_sum_of_one_op_are_one_fma() -> None:
+    assert "tl.fma(v0, v0, v1)" in module([square_sum("add")], False)
+    assert "tl.fma(v0, v0, lib.neg(v1))" in module([square_sum("sub")], False)
+    assert "tl.fma" not in module([square_sum("add")], True)
+
+
+def test_a_product_of_another_op_is_rounded() -> None:
+    kernel = square_sum("add")
+    body = tuple(replace(i, origin=Origin(f"aten.{i.op}")) if isinstance(i, Compute) else i for i in kernel.body)
+    assert "tl.fma" not in module([replace(kernel, body=body)], False)

@@ -7,6 +7,7 @@ by walking the uses of a value forward: through arithmetic and reductions, up to
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fusewise.ir.dtypes import BF16, F32, DType
@@ -78,7 +79,8 @@ def joint_forms(kernel: Kernel, half: frozenset[int]) -> dict[int, Form]:
             for user in users[number]:
                 forms |= _gate(kernel, users, half, user, instr)
         elif instr.op == "tanh" and all(_needs_absolute(kernel, users, u, number) for u in users[number]):
-            forms[number] = Form("lib.fast_tanh_absolute({0})", instr.args)
+            argument, scale = _scaled(kernel, instr.args[0])
+            forms[number] = Form(f"lib.fast_tanh_absolute({{0}}, {scale!r})", (argument,))
         elif instr.op == "div" and _is_one_plus_exp(kernel, instr.args[1]):
             forms[number] = Form("lib.fast_div({0}, {1})", instr.args)
     return forms
@@ -114,6 +116,50 @@ def _scaled(kernel: Kernel, value: int) -> tuple[int, float]:
             if constant is not None and 2.0**-60 < constant < 2.0**60 and _constant(kernel, a) is None:
                 return a, constant
     return value, 1.0
+
+
+def contractions(kernel: Kernel, taken: Mapping[int, Form]) -> dict[int, Form]:
+    """Sums and differences with an f32 product of the same PyTorch op as one fma, as CUDA's compiler makes of eager.
+
+    Products of another op stay rounded, so that a value does not depend on what is fused with it. A reduction in the
+    result is a sum over rows of such products: its form reads the accumulator as its last operand.
+
+    Args:
+        taken: instructions that have a cheaper form already.
+    """
+    users = users_of(kernel)
+    forms: dict[int, Form] = {}
+    gone: set[int] = set()
+
+    def product(value: int, user: Instr) -> tuple[int, ...] | None:
+        instr = kernel.body[value]
+        if not (isinstance(instr, Compute) and instr.op == "mul" and instr.dtype == F32):
+            return None
+        assert isinstance(user, (Compute, Reduce))
+        fits = len(users[value]) == 1 and instr.origin == user.origin and value not in taken and value not in forms
+        return instr.args if fits and value not in gone else None
+
+    for number, instr in enumerate(kernel.body):
+        if isinstance(instr, Reduce) and instr.over_loop and (instr.op, instr.dtype) == ("sum", F32):
+            factors = product(instr.arg, instr)
+            if factors is not None:
+                forms[number] = Form("tl.fma({0}, {1}, {2})", factors)
+        if not isinstance(instr, Compute) or instr.op not in ("add", "sub") or instr.dtype != F32 or number in taken:
+            continue
+        left, right = instr.args
+        if left == right:
+            continue
+        for value, other in ((left, right), (right, left)):
+            factors = product(value, instr)
+            if factors is None:
+                continue
+            text = "tl.fma({0}, {1}, {2})"
+            if instr.op == "sub":
+                text = "tl.fma({0}, {1}, lib.neg({2}))" if value == left else "tl.fma(lib.neg({0}), {1}, {2})"
+            forms[number] = Form(text, (*factors, other))
+            gone.add(value)
+            break
+    return forms
 
 
 def packed_forms(kernel: Kernel, exact: bool) -> dict[int, Form]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from fusewise.codegen import triton_ops as ops
-from fusewise.codegen.rounding import Form, half_only, joint_forms, packed_forms
+from fusewise.codegen.rounding import Form, contractions, half_only, joint_forms, packed_forms
 from fusewise.codegen.triton_index import (
     INT32_MAX,
     Dim,
@@ -96,6 +96,8 @@ class _Printer:
         self.forms: dict[int, Form] = joint_forms(kernel, self.half)
         if vendor == "nvidia":
             self.forms |= packed_forms(kernel, exact)
+        if not exact:
+            self.forms |= contractions(kernel, self.forms)
         self.lines: list[str] = []
         self.indent = 1
         self.names: dict[int, str] = {}
@@ -655,6 +657,10 @@ class _Printer:
             self._line(f"p{value} = tl.full({shape}, {self._last_position(instr)}, {where})")
 
     def _accumulate(self, value: int) -> None:
+        if value in self.forms:
+            factors = [self._operand(a) for a in self.forms[value].args]
+            self._line(f"a{value} = {self.forms[value].text.format(*factors, f'a{value}')}")
+            return
         op = self._op(self._reduction(value))
         arg, position = self._contribution(value)
         if position is None:

@@ -314,9 +314,9 @@ def fast_gate_erf(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
 
 
 @_jit
-def fast_tanh_absolute(x: tl.tensor) -> tl.tensor:
-    """tanh(x) in f32 with an absolute error near 2^-22: enough where a number of size 1 is added next."""
-    return 1.0 - fast_rcp(tl.fma(fast_exp2(x * 2.8853900817779268), 0.5, 0.5))
+def fast_tanh_absolute(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
+    """tanh(scale x) in f32 with an absolute error near 2^-22: enough where a number of size 1 is added next."""
+    return 1.0 - fast_rcp(tl.fma(fast_exp2(x * (2.8853900817779268 * scale)), 0.5, 0.5))
 
 
 @_jit
@@ -327,7 +327,7 @@ def fast_tanh(x: tl.tensor) -> tl.tensor:
     """
     square = x * x
     tail = tl.fma(square, tl.fma(square, -17.0 / 315.0, 2.0 / 15.0), -1.0 / 3.0) * square
-    return tl.where(tl.abs(x) < 0.35, tl.fma(x, tail, x), fast_tanh_absolute(x))
+    return tl.where(tl.abs(x) < 0.35, tl.fma(x, tail, x), fast_tanh_absolute(x, 1.0))
 
 
 @_jit
