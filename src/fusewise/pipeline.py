@@ -121,7 +121,15 @@ def plan_captured(captured: Captured, options: Options, machine: Machine) -> tup
     if options.check:
         check(plan.graph)
     kernels = {
-        step.name: build_kernel(plan.graph, step.region, step.writes, plan.layouts, step.name, _scheduler(machine))
+        step.name: build_kernel(
+            plan.graph,
+            step.region,
+            step.writes,
+            plan.layouts,
+            step.name,
+            _scheduler(machine),
+            skip_masked=machine.kind == "gpu",
+        )
         for step in plan.kernels
     }
     return plan, kernels

@@ -14,6 +14,7 @@ from fusewise.ir.rounding import NUMPY, round_bf16
 from fusewise.ir.sizes import contiguous_strides, symbol
 from fusewise.lower.build import build_kernel
 from fusewise.lower.interp import run_kernel
+from fusewise.lower.kernel import Load
 from fusewise.plan.cost import Machine
 from fusewise.plan.plan import KernelStep, Plan, make_plan
 from fusewise.plan.schedule import choose_cpp_schedule
@@ -61,9 +62,8 @@ def execute(plan: Plan, inputs: list[np.ndarray], sizes: dict[str, int]) -> list
         memory[number] = flat_input(array, tuple(map(size, plan.layouts[number])))
     for step in plan.steps:
         assert isinstance(step, KernelStep)
-        kernel = build_kernel(
-            graph, step.region, step.writes, plan.layouts, step.name, choose_cpp_schedule
-        )
+        gpu = plan.machine.kind == "gpu"
+        kernel = build_kernel(graph, step.region, step.writes, plan.layouts, step.name, choose_cpp_schedule, gpu)
         for value in step.writes:
             shape = tuple(map(size, graph[value].shape))
             strides = tuple(map(size, plan.layouts[value]))
@@ -211,6 +211,21 @@ def test_pad_cat_gather_iota() -> None:
     picked = b.gather(table, rows, 0, (5, 6), (None, affine.axis("o1")), index_at)
     mask = b.iota((5, 6), 1) <= b.iota((5, 6), 0)
     agree(b.finish([b.where(mask, picked, float("-inf")), softmax(b, b.where(mask, picked, -1e4))]))
+
+
+def test_masked_loads_read_nothing_where_the_mask_is_off() -> None:
+    b = Builder()
+    x, ragged = b.input((4, 9, 9), F32), b.input((4,), I64)
+    causal = b.iota((4, 9, 9), 2) <= b.iota((4, 9, 9), 1)
+    inside = b.iota((4, 9, 9), 2) < b.reshape(ragged + 5, (4, 1, 1))
+    scores = b.where(~inside, float("-inf"), b.where(causal, x * 0.5, float("-inf")))
+    graph = b.finish([softmax(b, scores)])
+    agree(graph)
+    plan = make_plan(graph, GPU)
+    step = plan.kernels[0]
+    kernel = build_kernel(plan.graph, step.region, step.writes, plan.layouts, "k", choose_cpp_schedule, True)
+    big = [i for i in kernel.body if isinstance(i, Load) and len(i.index.axes()) > 1]
+    assert big and all(i.mask is not None for i in big)
 
 
 def test_argmax_any_all_and_integers() -> None:

@@ -178,7 +178,7 @@ class Builder:
         result = {"same": values[-1].dtype, "bool": BOOL, "attr": dtype}[info.result]
         if result is None:
             raise IRError(f"{name} needs the dtype of its result")
-        folded = self._fold(name, values, result)
+        folded = self._fold(name, values, result) or self._simplify(name, values)
         return folded or self._emit(name, values, shape, result, attrs)
 
     def cast(self, value: Value, dtype: DType) -> Value:
@@ -406,6 +406,30 @@ class Builder:
                 return None  # rounding is left to the kernel
             return self.const(source, result)
         return None
+
+    def _simplify(self, name: str, values: Sequence[Value]) -> Value | None:
+        """An operand that the op is equal to for every value of the others, bit for bit; else None."""
+
+        def number(at: int) -> Scalar | None:
+            root = values[at].node
+            while root.info.group == "view":
+                root = self.nodes[root.args[0]]
+            return root.attr("value").value if root.op == "const" else None
+
+        match name:
+            case "where" if values[1].dtype == BOOL and number(1) is True and number(2) is False:
+                return values[0] if values[0].shape else None
+            case "where" if values[1].id == values[2].id and values[1].shape:
+                return values[1]
+            case "not" if values[0].node.op == "not":
+                return Value(self, values[0].node.args[0])
+            case "add" | "sub" | "or" | "xor" if not values[0].dtype.is_float and values[0].shape:
+                neutral = number(1)
+                return values[0] if neutral is not None and neutral == 0 else None
+            case "mul" if values[0].dtype.is_integer and values[0].shape and number(1) == 1:
+                return values[0]
+            case _:
+                return None
 
 
 @dataclass(frozen=True, slots=True)

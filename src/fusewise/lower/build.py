@@ -10,6 +10,7 @@ from fusewise.ir.ops import OPS
 from fusewise.ir.sizes import Size, hint, symbols_of
 from fusewise.lower.axes import order_axes
 from fusewise.lower.body import Body, Layouts, lower_body
+from fusewise.lower.demand import mask_loads
 from fusewise.lower.kernel import (
     Axis,
     Compute,
@@ -24,6 +25,7 @@ from fusewise.lower.kernel import (
     Store,
     operands,
 )
+from fusewise.lower.narrow import narrow_indexes
 from fusewise.lower.passes import make_passes, recompute_cost
 from fusewise.plan.region import Region
 from fusewise.plan.schedule import AxisShape, KernelShape, TritonSchedule
@@ -41,6 +43,7 @@ def build_kernel(
     layouts: Layouts,
     name: str,
     schedule_for: ScheduleFor,
+    skip_masked: bool = False,
 ) -> Kernel:
     """The kernel of one region.
 
@@ -49,8 +52,12 @@ def build_kernel(
         layouts: element strides of the values in memory.
         name: a C identifier.
         schedule_for: gives the schedule for the kernel's shape.
+        skip_masked: read nothing where a mask makes a value unneeded (a GPU's loads are predicated for nothing).
     """
     body = lower_body(graph, region, stores, layouts)
+    body = narrow_indexes(body)
+    if skip_masked:
+        body = mask_loads(body)
     axes, body = order_axes(body, graph.hints())
     schedule = schedule_for(describe(axes, body, graph.hints()))
     return assemble(name, axes, body, schedule, graph.hints())
