@@ -169,8 +169,7 @@ class _Importer:
             return
         if "val" not in node.meta:
             raise Unsupported(f"{target_name(node)} without a description of its result")
-        effect = node.is_impure(impure_random=False)
-        if effect and not _is_collective(node):
+        if _has_effect(node):
             raise Unsupported(f"{target_name(node)} has an effect")
         if not node.users:
             return
@@ -510,9 +509,16 @@ def _is_symbolic(value: Any) -> bool:
     return isinstance(value, sympy.Basic)
 
 
-def _is_collective(node: Node) -> bool:
-    """Functional collectives: called impure by torch, but their results carry the order."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "_c10d_functional"
+def _has_effect(node: Node) -> bool:
+    """True for a call that must run even where nobody reads its result.
+
+    torch also counts collectives, whose results carry their order, and draws of random numbers.
+    """
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+        return node.is_impure()
+    ordered = target.namespace == "_c10d_functional" or torch.Tag.nondeterministic_seeded in target.tags
+    return not ordered and node.is_impure()
 
 
 def _flat(value: Any) -> Iterator[Any]:
