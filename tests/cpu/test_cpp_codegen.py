@@ -397,7 +397,7 @@ def split_cases() -> Iterator[Case]:
         a = m.load("a", dtype, at(("x0", 1), ("r0", 2000), ("r1", 2)))
         total = m.reduce("sum", a, F64 if dtype == F64 else I64)
         m.store("o", axis("x0"), total)
-        yield Case(m.done(), {"a": data(dtype, 41 * 2000)}, {"o": 2}, ulps=8)
+        yield Case(m.done(), {"a": data(dtype, 41 * 2000)}, {"o": 2}, ulps=64)
     for carry in [False, True]:
         m = norm_kernel(f"split_norm_{carry}", 2, 40_013, F32, carry, "r0")
         inputs = {"a": floats(2 * 40_013), "w": floats(40_013)}

@@ -13,8 +13,11 @@ from fusewise.codegen.cpp import unit
 from fusewise.ir.dtypes import F32, F64, DType
 from fusewise.ir.rounding import Array
 from fusewise.lower.kernel import Axis
-from fusewise.runtime.cpp import LoadedLibrary, build
+from fusewise.runtime.cpp import LoadedLibrary, build, has_sleef
 from tests.cpu.cpp_kernels import Make, at
+
+# The C library's functions, which serve where SLEEF is missing, may be this far off.
+FALLBACK_BOUND = 0.0 if has_sleef() and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") else 3.0
 
 COUNT_F32 = 1 << 20
 COUNT_F64 = 3000
@@ -121,7 +124,9 @@ def test_f32_error(library: LoadedLibrary, op: str, reference: Callable[[Array],
         want = reference(x.astype(np.float64))
     error = error_in_ulps(got, want)
     worst = int(np.argmax(error))
-    assert error[worst] <= bound, f"{op}({x[worst]!r}) = {got[worst]!r}, {error[worst]:.3g} ulp from {want[worst]!r}"
+    assert error[worst] <= max(bound, FALLBACK_BOUND), (
+        f"{op}({x[worst]!r}) = {got[worst]!r}, {error[worst]:.3g} ulp from {want[worst]!r}"
+    )
 
 
 @pytest.mark.parametrize(("op", "reference", "bound"), F32_BINARY, ids=[row[0] for row in F32_BINARY])
@@ -135,7 +140,7 @@ def test_f32_error_of_two(
         want = reference(x.astype(np.float64), y.astype(np.float64))
     error = error_in_ulps(got, want)
     worst = int(np.argmax(error))
-    assert error[worst] <= bound, (
+    assert error[worst] <= max(bound, FALLBACK_BOUND), (
         f"{op}({x[worst]!r}, {y[worst]!r}) = {got[worst]!r}, {error[worst]:.3g} ulp from {want[worst]!r}"
     )
 
@@ -152,7 +157,7 @@ def test_f64_error(library: LoadedLibrary, op: str) -> None:
         for value, result in zip(x.tolist(), got.tolist(), strict=True):
             want = function(mpmath.mpf(value))
             step = mpmath.ldexp(1, max(mpmath.frexp(want)[1] - 53, -1074)) if want else mpmath.mpf(2) ** -1074
-            assert abs(result - want) / step <= 1.5, f"{op}({value!r}) = {result!r}"
+            assert abs(result - want) / step <= max(1.5, FALLBACK_BOUND), f"{op}({value!r}) = {result!r}"
 
 
 @pytest.mark.parametrize("name", ["exp", "tanh", "erf"])
