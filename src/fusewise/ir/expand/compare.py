@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from fusewise.ir.builder import Scalar, Value
-from fusewise.ir.expand.common import Operand, number, own, refuse_zeros, stored
+from fusewise.ir.expand.common import Operand, number, only_eager_is_exact, own, refuse_zeros, stored
 from fusewise.ir.expand.table import Context, expands
 
 
@@ -110,18 +110,27 @@ def _hardtanh(c: Context, x: Value, low: Scalar = 0, high: Scalar = 6) -> Value:
 
 @expands("aten.hardtanh_backward.default", exactness="exact")
 def _hardtanh_backward(c: Context, grad: Value, x: Value, low: Scalar, high: Scalar) -> Value:
+    if c.device == "cpu":
+        only_eager_is_exact(c, "what a CPU gives for a NaN depends on the element's place")
     value = own(x)
-    outside = (value <= stored(c, low, x.dtype)) | (value >= stored(c, high, x.dtype))
+    outside = (value <= number(low)) | (value >= number(high))
     return c.give(c.b.where(outside, 0, own(grad)))
+
+
+def _threshold_of(c: Context, x: Value, threshold: Scalar) -> Value:
+    """The threshold in the type of the comparison: a CPU compares in f32, a GPU rounds it to a 16-bit type first."""
+    if c.device == "cpu":
+        return c.lift(threshold, own(x).dtype)
+    return stored(c, threshold, x.dtype)
 
 
 @expands("aten.threshold.default", exactness="exact")
 def _threshold(c: Context, x: Value, threshold: Scalar, value: Scalar) -> Value:
-    below = own(x) <= stored(c, threshold, x.dtype)
+    below = own(x) <= _threshold_of(c, x, threshold)
     return c.give(c.b.where(below, stored(c, value, x.dtype), own(x)))
 
 
 @expands("aten.threshold_backward.default", exactness="exact")
 def _threshold_backward(c: Context, grad: Value, x: Value, threshold: Scalar) -> Value:
-    below = stored(c, x) <= stored(c, threshold)
-    return c.give(c.b.where(below, 0, stored(c, grad)))
+    below = own(x) <= _threshold_of(c, x, threshold)
+    return c.give(c.b.where(below, 0, own(grad).cast(own(x).dtype)))

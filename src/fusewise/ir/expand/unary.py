@@ -173,6 +173,8 @@ def _logical_not(c: Context, x: Value) -> Value:
 
 @expands("aten.bitwise_not.default", exactness="exact")
 def _bitwise_not(c: Context, x: Value) -> Value:
+    if x.dtype.is_float:
+        raise Unsupported("bitwise arithmetic on floats")
     return c.give(~x)
 
 
