@@ -205,3 +205,27 @@ def test_sizes_are_saved_where_backward_needs_them() -> None:
         compiled(x).square().sum().backward()
         assert x.grad is not None and x.grad.shape == (rows, 8)
     assert "fusewise.keep.default" in split.calls(split.backward)
+
+
+def test_a_long_chain_is_repeated_in_stages() -> None:
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(100):
+            x = torch.sin(x) * 1.01
+        return x
+
+    split = Split(chain, leaf(ROWS, WIDTH))
+    full = [n for n in split.saved if bytes_of(n) == FULL]
+    assert 3 <= len(full) <= 6, "the input and one value every 48 ops, not each of the 200"
+
+
+def test_a_parameter_cast_for_autocast_is_saved_not_cast_again() -> None:
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
+
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return model(x)
+
+    split = Split(fn, leaf(ROWS, WIDTH))
+    assert split.saved_bytes <= split.torchs_bytes
+    casts = [n for n in split.backward.graph.nodes if target_name(n) == "aten._to_copy.default"]
+    assert all(n.meta["val"].dtype == torch.float32 for n in casts), "only gradients are cast, to their float32"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._functorch import config as functorch_config
 from torch.fx import GraphModule, Node
 from torch.utils.checkpoint import CheckpointPolicy
 
@@ -35,6 +36,9 @@ REDUCTION_WEIGHT = 0.5
 # A saved input that the caller's own in-place op changes before backward is an error of autograd's: the last resort.
 WRITTEN_WEIGHT = 1e6
 
+# Ops in a row that backward repeats from one saved value.
+LONGEST_CHAIN = 48
+
 _RANDOM = ("fusewise.keep.default", "fusewise.uniform.default")
 _REDUCING = ("softmax", "norm", "sum", "mean", "var", "std", "prod", "max", "min", "cumsum")
 _KEEP_TAGS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE)
@@ -51,7 +55,7 @@ def partition(
         joint: changed in place.
         policy: decides which ops we expand, and so may repeat.
         num_fwd_outputs: how many of the joint graph's outputs are forward's.
-        kw: handed on to torch (`static_lifetime_input_indices` among them: parameters, which are saved for nothing).
+        kw: handed on to torch (`static_lifetime_input_indices` among them: parameters, which stay in memory anyway).
     """
     from torch._functorch.compile_utils import fx_graph_cse  # torch imports its other compiler with it
 
@@ -64,13 +68,19 @@ def partition(
     apart = [node for node in plan.repeated if take_apart(joint, node)]
     if apart:
         plan = plan_saved(joint, policy, num_fwd_outputs, static)
+    milestones = _milestones(plan)
+    if milestones:
+        for node in milestones:
+            _tag(node, CheckpointPolicy.MUST_SAVE)
+        plan = plan_saved(joint, policy, num_fwd_outputs, static)
     for node in plan.saved:
         _tag(node, CheckpointPolicy.MUST_SAVE)
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             _tag(node.args[0], CheckpointPolicy.MUST_SAVE)
     for node in plan.repeated:
         _tag(node, CheckpointPolicy.MUST_RECOMPUTE)
-    return torch_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **kw)
+    with functorch_config.patch(cse=False):  # done above
+        return torch_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **kw)
 
 
 def torch_partition(joint: GraphModule, inputs: Sequence[Any], **kw: Any) -> tuple[GraphModule, GraphModule]:
@@ -203,7 +213,7 @@ class _Prices:
         if node in self.side.written:
             return WRITTEN_WEIGHT * bytes_of(node)
         if node in self.static:
-            return 0.0
+            return float(bytes_of(node))  # it stays in memory anyway
         if not isinstance(value, torch.Tensor):
             return 8.0
         alive = node.op == "placeholder" or node in self.side.results
@@ -328,6 +338,21 @@ def _leaves(value: Any) -> list[Any]:
     if isinstance(value, (tuple, list)):
         return [leaf for part in value for leaf in _leaves(part)]
     return [value]
+
+
+def _milestones(plan: Plan) -> list[Node]:
+    """Repeated values, each `LONGEST_CHAIN` ops behind the last: backward reads a chain from its end, so that every
+    value of it waits in a register until its turn."""
+    depth: dict[Node, int] = {}
+    found: list[Node] = []
+    for node in plan.repeated:
+        before = max((depth.get(a, 0) for a in node.all_input_nodes), default=0)
+        is_op = node.target is not operator.getitem and viewed_operand(node) is None
+        depth[node] = before + is_op
+        if depth[node] >= LONGEST_CHAIN and isinstance(node.meta.get("val"), torch.Tensor):
+            found.append(node)
+            depth[node] = 0
+    return found
 
 
 def _tag(node: Node, policy: CheckpointPolicy) -> None:
