@@ -126,6 +126,8 @@ row(
 )
 row("rsqrt.default", ALL, lambda m: [m.hard(5, 13)])
 row("floor.default ceil.default trunc.default fix.default round.default", NUMBERS, lambda m: [m.hard(5, 13)])
+row("round.decimals", FLOATS, lambda m: [m.normal(5, 13)], slack=4, decimals=2)
+row("round.decimals", FLOATS, lambda m: [m.normal(5, 13) * 99], slack=4, decimals=-1)
 row("frac.default", FLOATS, lambda m: [m.hard(5, 13)])
 row("neg.default square.default", NUMBERS, lambda m: [m.hard(5, 13)])
 row("abs.default", NUMBERS, lambda m: [m.hard(5, 13)])

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tests.unit.samples import ALL, BF16, BOOL, F16, F32, F64, FLOATS, I32, I64, NUMBERS, Maker, row
+from tests.unit.samples import ALL, BF16, BOOL, F16, F32, F64, FLOATS, I32, I64, NUMBERS, U8, Maker, row
 
 # ---- views
 
@@ -78,6 +78,9 @@ row(
     device=torch.device("cpu"),
     requires_grad=False,
 )
+row("linspace.default", (F32,), lambda m: [-1.5, 2.0, 9], slack=4)
+row("linspace.default", (F32,), lambda m: [-1.5, 2.0, 8], slack=4, dtype=BF16)
+row("linspace.default", (F32,), lambda m: [-1.5, 2.0, 1], dtype=F64)
 row("eye.default", (F32,), lambda m: [4], dtype=BF16)
 row("eye.m", (F32,), lambda m: [3, 5], dtype=I64)
 for _shift in (-1, 0, 2):
@@ -118,6 +121,10 @@ for _diagonal in ((0, 0, 1), (1, 0, 1), (-2, 1, 0)):
         ALL,
         lambda m, d=_diagonal: [m.hard(4, 5), m.hard(*torch.zeros(4, 5).diagonal(*d).shape), *d],
     )
+row("diag_embed.default", ALL, lambda m: [m.hard(2, 3), 1])
+row("diag_embed.default", ALL, lambda m: [m.hard(2, 3), -1, 0, 2])
+row("scatter.src", ALL, lambda m: [m.hard(5, 7), 1, m.index(7, 5, 1), m.hard(6, 2)])
+row("scatter.value", ALL, lambda m: [m.hard(5, 7), 0, m.index(5, 1, 7), 1])
 row("embedding.default", FLOATS, lambda m: [m.hard(9, 4), m.index(9, 2, 3)])
 row("index_select.default", ALL, lambda m: [m.hard(5, 7), 1, m.index(7, 4)])
 row("gather.default", ALL, lambda m: [m.hard(5, 7), 1, m.index(7, 4, 3)])
@@ -150,6 +157,7 @@ row(
     ],
     slack=8,
 )
+row("trace.default", NUMBERS, lambda m: [m.normal(5, 3)], slack=4)
 row("prod.default", NUMBERS, lambda m: [m.positive(2, 4)], slack=64)
 row("prod.dim_int", NUMBERS, lambda m: [m.positive(3, 5), 1], slack=64)
 row("max.default min.default", ALL, lambda m: [m.hard(4, 5)])
@@ -272,6 +280,14 @@ for _training in (True, False):
     )  # fmt: skip
 
 
+row(
+    "_batch_norm_with_update_functional.default",
+    (F32, F64),
+    lambda m: [m.normal(4, 3, 5), m.normal(3), m.normal(3), m.normal(3), m.positive(3), 0.1, 1e-5],
+    slack=16,
+)
+
+
 def _batch_norm_gradient(m: Maker, train: bool) -> list[Any]:
     x, weight, mean, var = m.normal(4, 3, 5), m.normal(3), m.normal(3), m.positive(3)
     saved = torch.ops.aten._native_batch_norm_legit.no_stats(x, weight, None, True, 0.1, 1e-5)[1:]
@@ -280,6 +296,12 @@ def _batch_norm_gradient(m: Maker, train: bool) -> list[Any]:
 
 
 row("native_batch_norm_backward.default", (F32, F64), lambda m: _batch_norm_gradient(m, True), slack=64)
+row(
+    "batch_norm_backward.default",
+    (F32, F64),
+    lambda m: [*_batch_norm_gradient(m, True), torch.empty(0, dtype=U8)],
+    slack=64,
+)
 row("native_batch_norm_backward.default", (F32, F64), lambda m: _batch_norm_gradient(m, False), slack=64)
 
 # ---- losses

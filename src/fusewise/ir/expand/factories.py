@@ -88,6 +88,23 @@ def _iota(c: Context, length: Size, *, start: Operand, step: Operand, **_layout:
     return _range(c, start, step)
 
 
+@expands("aten.linspace.default")
+def _linspace(c: Context, start: Operand, end: Operand, steps: Size, **_layout: Any) -> Value:
+    dtype = c.out.dtype
+    if not dtype.is_float or not isinstance(steps, int):
+        raise Unsupported("a linspace of integers or of a symbolic length")
+    wide = compute_dtype(dtype)
+    first, last = c.lift(start, wide), c.lift(end, wide)
+    if steps == 1:
+        return c.give(first)
+    step = (last - first) / c.b.const(steps - 1, wide)
+    index = c.b.iota(c.out.shape, 0)
+    # counted from the nearer end, so that both ends are exact
+    up = first + step * index.cast(wide)
+    down = last - step * (c.b.const(steps - 1, I64) - index).cast(wide)
+    return c.give(c.b.where(index < steps // 2, up, down))
+
+
 @expands("aten.eye.default", "aten.eye.m", exactness="exact")
 def _eye(c: Context, *_sizes: Any, **_layout: Any) -> Value:
     rows, columns = c.b.iota(c.out.shape, 0), c.b.iota(c.out.shape, 1)

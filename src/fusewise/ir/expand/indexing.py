@@ -150,6 +150,11 @@ def _diagonal_scatter(c: Context, x: Value, source: Value, offset: int = 0, dim1
     return _on_diagonal(c, own(source.cast(x.dtype)), own(x), offset, dim1, dim2)
 
 
+@expands("aten.diag_embed.default", exactness="exact")
+def _diag_embed(c: Context, x: Value, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Value:
+    return _on_diagonal(c, own(x), c.b.full(c.out.shape, 0, own(x).dtype), offset, dim1, dim2)
+
+
 def _on_diagonal(c: Context, diagonal: Value, other: Value, offset: int, dim1: int, dim2: int) -> Value:
     """`diagonal` (its last dim runs along it) on the diagonal of two dims, `other` elsewhere."""
     shape = c.out.shape
@@ -167,6 +172,42 @@ def _on_diagonal(c: Context, diagonal: Value, other: Value, offset: int, dim1: i
     full = c.b.expand(c.b.reshape(spread, [1 if d == dim2 else n for d, n in enumerate(shape)]), shape)
     on = (c.b.iota(shape, dim1) + offset).eq(c.b.iota(shape, dim2))
     return c.give(c.b.where(on, full, other))
+
+
+# ---- one written element a row
+
+
+def _one_a_row(c: Context, x: Value, dim: int, index: Value) -> Value:
+    """bool tensor: where a scatter along `dim` with one index a row writes.
+
+    Raises `Unsupported` for more than one (their order would count) and for rows that no index writes.
+    """
+    if not x.shape or len(index.shape) != len(x.shape):
+        raise Unsupported("a scatter on a scalar")
+    for d, (a, b) in enumerate(zip(index.shape, x.shape, strict=True)):
+        if not same(a, 1 if d == dim else b):
+            raise Unsupported("a scatter of more than one element a row")
+    size = x.shape[dim]
+    # read back through a gather, whose check makes an index out of range raise as eager does
+    at = c.b.gather(c.b.iota((size,), 0), checked(c, index, size), 0, index.shape, [None], _axes(0, len(index.shape)))
+    return c.b.iota(x.shape, dim).eq(c.b.expand(at, x.shape))
+
+
+@expands("aten.scatter.src", exactness="exact")
+def _scatter_src(c: Context, x: Value, dim: int, index: Value, source: Value) -> Value:
+    dim %= max(len(x.shape), 1)
+    here = _one_a_row(c, x, dim, index)
+    for d, size in enumerate(index.shape):
+        source = c.b.slice(source, d, 0, size)
+    return c.give(c.b.where(here, c.b.expand(own(source.cast(x.dtype)), x.shape), own(x)))
+
+
+@expands("aten.scatter.value", exactness="exact")
+def _scatter_value(c: Context, x: Value, dim: int, index: Value, value: Scalar) -> Value:
+    dim %= max(len(x.shape), 1)
+    here = _one_a_row(c, x, dim, index)
+    number = _fill_number(value, x.dtype)
+    return c.give(c.b.where(here, c.b.const(number, own(x).dtype), own(x)))
 
 
 # ---- reads at indexes that are data

@@ -327,6 +327,51 @@ def _batch_norm_functional(
     return tensors(c, (out, mean, inverse, new_mean, new_var))
 
 
+@expands("aten._batch_norm_with_update_functional.default")
+def _batch_norm_with_update(
+    c: Context,
+    x: Value,
+    weight: Value | None,
+    bias: Value | None,
+    running_mean: Value,
+    running_var: Value,
+    momentum: float,
+    eps: float,
+) -> Result:
+    out, mean, inverse, variance = _train(c, x, weight, bias, number(eps))
+    new_mean = _running(c, running_mean, mean, number(momentum))
+    new_var = _running(c, running_var, _unbiased(c, x, variance), number(momentum))
+    first = tensors(c, (out, mean, inverse))
+    last = c.give(_given(new_mean), 4), c.give(_given(new_var), 5)
+    return *first, _saved_empty(c, 3), *last
+
+
+def _given(value: Value | None) -> Value:
+    if value is None:
+        raise Unsupported("a batch norm without running statistics")
+    return value
+
+
+@expands("aten.batch_norm_backward.default")
+def _batch_norm_backward_reserve(
+    c: Context,
+    grad: Value,
+    x: Value,
+    weight: Value | None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    saved_mean: Value | None,
+    saved_inverse: Value | None,
+    update: bool,
+    eps: float,
+    output_mask: Sequence[bool],
+    reserve: Value,
+) -> Result:
+    return _batch_norm_backward(
+        c, grad, x, weight, running_mean, running_var, saved_mean, saved_inverse, update, eps, output_mask
+    )
+
+
 @expands("aten.native_batch_norm_backward.default")
 def _batch_norm_backward(
     c: Context,

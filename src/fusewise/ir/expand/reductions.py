@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from fusewise.errors import Unsupported
+from fusewise.ir import affine
 from fusewise.ir.builder import Scalar, Value
 from fusewise.ir.dtypes import BOOL, I64, U8, DType, compute_dtype
 from fusewise.ir.expand.common import count_of, dims_of, number, only_eager_is_exact, own, truth
@@ -42,6 +43,15 @@ def _sum(c: Context, x: Value, dim: Dims = None, keepdim: bool = False, *, dtype
 @expands("aten.sum.default", exactness="inexact")
 def _sum_all(c: Context, x: Value, *, dtype: DType | None = None) -> Value:
     return _sum(c, x)
+
+
+@expands("aten.trace.default")
+def _trace(c: Context, x: Value) -> Value:
+    rows, columns = x.shape
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Unsupported("a trace of symbolic sizes")
+    step = affine.axis("o0")
+    return c.give(_reduced(c, "sum", wide(c, c.b.view(x, (min(rows, columns),), [step, step])), None, False))
 
 
 @expands("aten.nansum.default", exactness="inexact")

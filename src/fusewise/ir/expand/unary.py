@@ -64,6 +64,16 @@ _rounding("fix", "trunc")
 _rounding("round", "round")
 
 
+@expands("aten.round.decimals")
+def _round_decimals(c: Context, x: Value, decimals: int = 0) -> Value:
+    if not x.dtype.is_float:
+        raise Unsupported("rounding integers to decimals")
+    value, scale = own(x), 10.0 ** abs(decimals)
+    if decimals >= 0:
+        return c.give(c.b.op("round", value * scale) / scale)
+    return c.give(c.b.op("round", value / scale) * scale)
+
+
 @expands("aten.frac.default", exactness="exact")
 def _frac(c: Context, x: Value) -> Value:
     value = own(x)

@@ -192,17 +192,15 @@ def _roll_dim(c: Context, x: Value, shift: Size, dim: int) -> Value:
         raise Unsupported("a symbolic shift")
     if isinstance(size, int):
         shift %= size
-    elif shift < 0:
-        raise Unsupported("a negative roll of a symbolic size")
     if shift == 0:
         return x
     sizes = {f"o{d}": n for d, n in enumerate(x.shape)}
     index = [affine.axis(f"o{d}") for d in range(len(x.shape))]
     # (i - shift) mod size with no negative dividend
+    ahead = norm(size * shift - shift) if shift > 0 else -shift
     if isinstance(size, int):
-        index[dim] = affine.modulo(affine.axis(f"o{dim}") + (size - shift), size, sizes)
-    else:
-        index[dim] = affine.modulo(affine.axis(f"o{dim}") + size * shift - shift, size, sizes)
+        ahead = size - shift
+    index[dim] = affine.modulo(affine.axis(f"o{dim}") + ahead, size, sizes)
     return c.b.view(x, x.shape, index)
 
 
