@@ -56,22 +56,26 @@ def _as_it_is(function: Function) -> Function:
     return function
 
 
+# Sizes are static for every contender: all entries share a line of source, by which Dynamo would otherwise take the
+# sizes of different programs for changing sizes of one.
+
+
 def _compile_inductor(function: Function) -> Function:
-    return torch.compile(function)
+    return torch.compile(function, dynamic=False)
 
 
 def _compile_inductor_max(function: Function) -> Function:
-    return torch.compile(function, mode="max-autotune-no-cudagraphs")
+    return torch.compile(function, mode="max-autotune-no-cudagraphs", dynamic=False)
 
 
 def _compile_inductor_all(function: Function) -> Function:
-    return torch.compile(function, options=available_switches())
+    return torch.compile(function, options=available_switches(), dynamic=False)
 
 
 def _compile_fusewise(function: Function) -> Function:
     from fusewise.backend import fusewise  # it imports the whole compiler, which other contenders do not need
 
-    return torch.compile(function, backend=fusewise)
+    return torch.compile(function, backend=fusewise, dynamic=False)
 
 
 def available_switches() -> dict[str, Any]:
