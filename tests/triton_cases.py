@@ -144,6 +144,29 @@ def half_forms() -> Iterator[Scheduled]:
         yield scheduled(m, "flat", schedule, inputs=inputs, outputs={"o": 300, "t": 300}, ulps=1)
 
 
+def dropout(dtype: DType, count: int = 300) -> Make:
+    """x * mask / 0.8 with each op's result rounded to `dtype`."""
+    m = Make(f"dropout_{dtype}", [Axis("x0", count)], None)
+    keep = m.random("keep", m.load("s", I64, at()), at(("x0", 1)), 0, 0.8, BOOL)
+    x = m.load("a", dtype, at(("x0", 1)))
+    mask = m.op("cast", keep, dtype=dtype)
+    if dtype == F32:
+        m.store("o", at(("x0", 1)), m.op("mul", m.op("mul", x, mask), m.const(1.25, F32)))
+        return m
+    kept = m.op("cast", m.op("mul", m.op("cast", x, dtype=F32), m.op("cast", mask, dtype=F32)), dtype=dtype)
+    scaled = m.op("mul", m.op("cast", kept, dtype=F32), m.const(1.25, F32))
+    m.store("o", at(("x0", 1)), m.op("cast", scaled, dtype=dtype))
+    return m
+
+
+def dropouts() -> Iterator[Scheduled]:
+    for dtype in [F32, BF16, F16]:
+        schedule = TritonSchedule((), ("x0",), 1, 128, 1, True, 4)
+        values = floats(300)
+        values[:3] = [np.inf, np.nan, -0.0]
+        yield scheduled(dropout(dtype), "flat", schedule, inputs={"a": values, "s": seed_of(9)}, outputs={"o": 300})
+
+
 def activation(name: str, dtype: DType, count: int) -> tuple[Make, dict[str, Array]]:
     """gelu (both), silu, tanh, sigmoid, elu-like chains as the expansions write them; input between -9 and 9."""
     m = Make(f"act_{name}_{dtype}", [Axis("x0", count)], None)
@@ -228,7 +251,7 @@ def points(case: Case) -> int:
 
 
 def all_cases() -> list[Scheduled]:
-    return [*from_cpp(), *random_forms(), *half_forms(), *activations(), *rows_forms()]
+    return [*from_cpp(), *random_forms(), *half_forms(), *dropouts(), *activations(), *rows_forms()]
 
 
 def tensors(case: Case, device: str) -> dict[str, torch.Tensor]:

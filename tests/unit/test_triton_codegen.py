@@ -16,6 +16,7 @@ from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
 from fusewise.ir.graph import Origin
 from fusewise.lower.kernel import Axis, Compute, Kernel, TritonSchedule
 from tests.cpu.cpp_kernels import Make, at, loaded
+from tests.triton_cases import dropout
 
 
 def flat(block: int, bits: int = 32) -> TritonSchedule:
@@ -202,6 +203,13 @@ def test_sizes_that_decide_the_width_of_an_access() -> None:
     m.store("o", at(("x0", 1)), m.reduce("sum", m.load("a", F32, axis("x0") * k + axis("r0"))))
     kernel = replace(m.done(), schedule=TritonSchedule((), ("x0",), 1, 1, 1024, False, 4))
     assert aligned_sizes(kernel) == {"s1"}
+
+
+def test_dropout_is_one_product() -> None:
+    for dtype in (F32, BF16):
+        text = module([replace(dropout(dtype, 1024).done(), schedule=flat(1024))], True)
+        assert " * tl.where(v1, 1.25, 0.0)" in text
+        assert "tl.float32)" not in text and "mul_bf16" not in text
 
 
 def square_sum(op: str) -> Kernel:

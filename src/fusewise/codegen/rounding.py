@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fusewise.ir.dtypes import BF16, F32, DType
+from fusewise.ir.dtypes import BF16, BOOL, F32, DType
 from fusewise.lower.kernel import Compute, Const, Instr, Kernel, Reduce, operands, result_dtype
 
 # Ops that hand a small relative error on as a small relative error of much the same size.
@@ -116,6 +116,51 @@ def _scaled(kernel: Kernel, value: int) -> tuple[int, float]:
             if constant is not None and 2.0**-60 < constant < 2.0**60 and _constant(kernel, a) is None:
                 return a, constant
     return value, 1.0
+
+
+def scaled_masks(kernel: Kernel) -> dict[int, Form]:
+    """Products (x * mask) * c with a mask of 0 and 1, as dropout writes them, as x * (c or 0): the same bits.
+
+    The inner product may be rounded to 16 bits where x has no more to begin with, since it is x or 0.
+    """
+    forms: dict[int, Form] = {}
+    for number, instr in enumerate(kernel.body):
+        if not (isinstance(instr, Compute) and instr.op == "mul" and instr.dtype == F32):
+            continue
+        for value, other in (instr.args, instr.args[::-1]):
+            scale = _constant(kernel, other)
+            if scale is None or not 0.0 < scale < math.inf:
+                continue
+            inner, rounded = _through_rounding(kernel, value)
+            product = kernel.body[inner]
+            if not (isinstance(product, Compute) and product.op == "mul" and product.dtype == F32):
+                continue
+            for x, factor in (product.args, product.args[::-1]):
+                mask = _mask(kernel, factor)
+                if mask is not None and (rounded is None or _narrow(kernel, x, rounded) is not None):
+                    forms[number] = Form(f"{{0}} * tl.where({{1}}, {scale!r}, 0.0)", (x, mask))
+    return forms
+
+
+def _through_rounding(kernel: Kernel, value: int) -> tuple[int, DType | None]:
+    """(source, type) where `value` is an f32 rounded to a 16-bit type and widened again; else (value, None)."""
+    instr = kernel.body[value]
+    if isinstance(instr, Compute) and instr.op == "cast":
+        narrow = kernel.body[instr.args[0]]
+        if isinstance(narrow, Compute) and narrow.op == "cast" and narrow.dtype.is_half:
+            return narrow.args[0], narrow.dtype
+    return value, None
+
+
+def _mask(kernel: Kernel, value: int) -> int | None:
+    """The bool that `value` was cast from (through 16 bits or not), else None."""
+    instr = kernel.body[value]
+    while isinstance(instr, Compute) and instr.op == "cast" and instr.dtype.is_float:
+        value = instr.args[0]
+        if result_dtype(kernel.body[value]) == BOOL:
+            return value
+        instr = kernel.body[value]
+    return None
 
 
 def contractions(kernel: Kernel, taken: Mapping[int, Form]) -> dict[int, Form]:
