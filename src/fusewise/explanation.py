@@ -51,6 +51,7 @@ NOT_TRIED_MEANING = "the planner saw no way to join them"
 
 _NO_EXPANSION = "no expansion"  # the importer's word for an op that nothing generates
 
+_FAKE_TENSORS = "torch._subclasses.fake_tensor"
 _GRAPH_BREAKS = "torch._dynamo.symbolic_convert.__graph_breaks"
 _BREAK_PLACE = re.compile(r"in user code at (?P<file>[^\n]*):(?P<line>\d+)\s*\n")
 _BREAK_REASON = re.compile(r"Graph Break Reason:[^\n]*\n\n?(?P<why>[^\n]+)")
@@ -149,12 +150,17 @@ def stages_of(compiled: Iterable[Compiled], options: Options) -> list[KernelStag
 def _trace(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], device: str | None, options: Options
 ) -> list[Traced]:
+    logger = logging.getLogger(_FAKE_TENSORS)  # prints a traceback of what is told in one line below
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
         return trace_fn(function, args, kwargs, device, policy=options.policy)
     except FusewiseError:
         raise
     except Exception as cause:  # whatever the user's function raises on such inputs
         raise UsageError(f"the function cannot be traced on these inputs: {_cause(cause)}") from cause
+    finally:
+        logger.setLevel(level)
 
 
 def _cause(error: BaseException) -> str:

@@ -2,26 +2,33 @@
 
 Under `conservative` every bit must be eager's (a NaN equals a NaN whatever its payload).
 
-Under the other policies, with the same computation in fp64 as the judge, a floating result may be off by no more than
+Under the other policies, with the same computation in fp64 as the judge, a floating result of n elements may be off by
+no more than
 
-    over the whole result, root mean square:  error(fused) <= 1.5 error(eager) + 1/4 epsilon
-    at each element:  |fused - fp64| <= 1.5 max |eager - fp64| + 2 units in the last place of fp64's value
+    over all elements, root mean square:  error(fused) <= r error(eager) + (1/4 + 2 / sqrt(n)) epsilon
+    at each element:  |fused - fp64| <= r max |eager - fp64| + 2 units in the last place of fp64's value
 
-and NaN and infinities stand where eager has them. Where eager itself overflows and fp64 does not, nothing is asked of
-the element. Integers and truth values must be equal. Where no fp64 result is known, the result must be as close to
-eager's as `torch.testing` asks for its type. The constants are those of the bench (`fusewise.measure.check`).
+with r = 1.5 (1 + 3 / sqrt(n)). r is 1.5 but for the uncertainty of an error that n elements tell: two roundings of equal
+quality differ by that much, and a result of a single number may be lucky in eager. Epsilon is relative to the result's
+size and no smaller than the spacing of subnormal numbers. NaN and infinities must stand where eager has them; where
+eager itself overflows and fp64 does not, nothing is asked of the element. Integers and truth values must be equal.
+Where no fp64 result is known, the result must be as close to eager's as `torch.testing` asks for its type. The
+constants are those of the bench (`fusewise.measure.check`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 
 from fusewise.measure.check import ELEMENT_EPSILONS, ERROR_RATIO, RMS_EPSILONS
 
+SAMPLING = 3.0  # standard deviations of a ratio of two errors that n elements each tell
+
 BIT_RULE = "every bit must be eager's"
-ERROR_RULE = "error against fp64 at most 1.5 times eager's own and 2 units in the last place"
+ERROR_RULE = "error against fp64 at most 1.5 times eager's own, and 2 units in the last place"
 CLOSE_RULE = "as close to eager as torch.testing asks (no fp64 result is known)"
 EQUAL_RULE = "must be equal"
 
@@ -83,7 +90,7 @@ def compare(fused: torch.Tensor, eager: torch.Tensor, fp64: torch.Tensor | None,
         wrong, rule = ~same, BIT_RULE
     else:
         wrong, rule = _outside(fused, eager, fp64) & ~same, ERROR_RULE
-        limit = ERROR_RATIO * eager_error + RMS_EPSILONS * torch.finfo(fused.dtype).eps
+        limit = _ratio(fused) * eager_error + _rounding(fp64, counted, torch.finfo(fused.dtype))
         if not wrong.any() and error > limit:
             distance = torch.where(counted, (fused.double() - fp64).abs(), 0.0)
             wrong = distance == distance.max()
@@ -144,6 +151,19 @@ def _relative(value: torch.Tensor, fp64: torch.Tensor, counted: torch.Tensor) ->
     return float(distance / size) if size > 0 else float(distance)
 
 
+def _ratio(fused: torch.Tensor) -> float:
+    return ERROR_RATIO * (1 + SAMPLING / math.sqrt(max(fused.numel(), 1)))
+
+
+def _rounding(fp64: torch.Tensor, counted: torch.Tensor, info: torch.finfo) -> float:
+    """What rounding alone may add to the root-mean-square error; of few elements any may be off by two units."""
+    number = max(int(counted.sum()), 1)
+    size = float(torch.where(counted, fp64, 0.0).norm()) / math.sqrt(number)
+    spacing = info.smallest_normal * info.eps
+    unit = max(info.eps, spacing / size) if size else spacing
+    return (RMS_EPSILONS + ELEMENT_EPSILONS / math.sqrt(number)) * unit
+
+
 def _outside(fused: torch.Tensor, eager: torch.Tensor, fp64: torch.Tensor) -> torch.Tensor:
     """True at each element that the rule forbids."""
     info = torch.finfo(fused.dtype)
@@ -152,7 +172,7 @@ def _outside(fused: torch.Tensor, eager: torch.Tensor, fp64: torch.Tensor) -> to
     own = off.max() if off.numel() else off.sum()
     unit = (info.eps * fp64.abs()).clamp(min=info.smallest_normal * info.eps)
     distance = (fused.double() - fp64).abs()
-    too_far = finite & ~(distance <= ERROR_RATIO * own + ELEMENT_EPSILONS * unit)
+    too_far = finite & ~(distance <= _ratio(fused) * own + ELEMENT_EPSILONS * unit)
     # Not finite in fp64: eager's own value is the judge. Eager overflows on its own: nothing is asked.
     special = ~fp64.isfinite() & ~_close(fused, eager)
     return too_far | special

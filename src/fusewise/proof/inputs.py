@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _ONE_IN = 16  # elements of the special set that are special
 
 Fill = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
@@ -55,7 +56,8 @@ def _tiny(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _subnormal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Numbers below the smallest normal one, of both signs."""
     drawn = torch.rand(like.shape, generator=generator, device=like.device, dtype=torch.float64) * 2 - 1
-    return (drawn * torch.finfo(like.dtype).smallest_normal).to(like.dtype)
+    info = torch.finfo(like.dtype)
+    return (drawn * info.smallest_normal * (1 - info.eps)).to(like.dtype)
 
 
 CALLER = InputSet("caller's", None)
@@ -80,22 +82,21 @@ def make_inputs(chosen: InputSet, args: Any, seed: int) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if id(leaf) not in made:
-            made[id(leaf)] = _copy_of(leaf)
-            if chosen.fill is not None and leaf.dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
-                generator = generators.setdefault(leaf.device, torch.Generator(leaf.device).manual_seed(seed))
-                with torch.no_grad():
-                    made[id(leaf)].copy_(chosen.fill(leaf, generator))
-            made[id(leaf)].requires_grad_(leaf.requires_grad)
+            generator = generators.setdefault(leaf.device, torch.Generator(leaf.device).manual_seed(seed))
+            made[id(leaf)] = _copy_of(leaf.detach(), chosen.fill, generator).requires_grad_(leaf.requires_grad)
         return made[id(leaf)]
 
     return tree_map(change, args)
 
 
-def _copy_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The same values and strides in memory of its own; an expanded tensor stays expanded."""
-    tensor = tensor.detach()
+def _copy_of(tensor: torch.Tensor, fill: Fill | None, generator: torch.Generator) -> torch.Tensor:
+    """The same strides in memory of its own; an expanded tensor stays expanded.
+
+    The values are the same too, or, for a floating-point tensor, those of `fill`.
+    """
     if tensor.layout != torch.strided:
         return tensor.clone()
     span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else 0
-    whole = torch.as_strided(tensor, (span,), (1,)).clone()
-    return torch.as_strided(whole, tensor.shape, tensor.stride(), 0)
+    memory = torch.as_strided(tensor, (span,), (1,))
+    memory = fill(memory, generator) if fill is not None and tensor.dtype in _FLOATS else memory.clone()
+    return torch.as_strided(memory, tensor.shape, tensor.stride(), 0)

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+PROGRAM_FILE = "<fusewise program>"  # as `fusewise.runtime.program` names its code
+
 _GUARD_BYTES = 256  # behind each tensor
 _GUARD = 0xA5
 # Sharp bits for a type without NaN: 0x5A5A... is no value that a kernel computes by chance.
@@ -24,11 +26,13 @@ class Poison:
         self._generators: dict[torch.device, torch.Generator] = {}
 
     def plant(self, call: Callable[..., Any], device: str) -> bool:
-        """Lets a generated program take its memory from here; False where it has no allocation of its own.
+        """Lets a generated program take its memory from here; False for any other function.
 
         The program calls the `empty` of its globals, or `torch.empty_strided`: see `fusewise.runtime.program`.
         """
-        scope = call.__globals__ if isinstance(call, FunctionType) else {}
+        if not isinstance(call, FunctionType) or call.__code__.co_filename != PROGRAM_FILE:
+            return False
+        scope = call.__globals__  # the program's own, shared with no module
         if "empty" in scope:
             scope["empty"] = lambda size, stride, dtype: self.empty(size, stride, dtype, device)
             return True

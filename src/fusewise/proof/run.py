@@ -87,6 +87,12 @@ class _Proof:
         self.notes: list[str] = []
 
     def run(self, name: str, hard: bool, progress: Progress) -> tuple[Verification, Fused]:
+        try:
+            return self._run(name, hard, progress)
+        finally:
+            self.state.restore()
+
+    def _run(self, name: str, hard: bool, progress: Progress) -> tuple[Verification, Fused]:
         sets = [CALLER, RANDOM, *(HARD if hard else ())]
         if not any(t.is_floating_point() for t in _tensors(self.inputs)):
             sets = [CALLER]
