@@ -16,7 +16,8 @@ from fusewise.codegen.cpp_body import Scope, Writer
 from fusewise.codegen.cpp_columns import column_form
 from fusewise.codegen.cpp_loops import constants, size_name
 from fusewise.codegen.cpp_ops import stored_type
-from fusewise.codegen.cpp_rows import few_rows, pointwise_form, row_form, scalar_form, split_form
+from fusewise.codegen.cpp_pointwise import pointwise_form
+from fusewise.codegen.cpp_rows import few_rows, row_form, scalar_form, split_form
 from fusewise.codegen.cpp_walk import as_walk, walk_form
 from fusewise.codegen.expr import identifier, print_size
 from fusewise.errors import IRError
@@ -44,7 +45,7 @@ def parameters(kernel: Kernel) -> list[str]:
 
 
 _TAKEN = re.compile(
-    r"(v|acc|row|held|part|stream|sum)\d+|n_\w*|points?|mine|status|begin|end|last|blocks?|tiles?|width|count|rows?|chunks?"
+    r"(v|acc|row|held|part|stream|sum|direct|square)\d+|n_\w*|points?|mine|status|begin|end|last|blocks?|bands?|band_begin|band_end|tiles?|width|count|rows?|chunks?"
     r"|chunk_rows|chunk_size|place|at_row|group|group_rows|lanes?|slot|col"
 )
 

@@ -62,6 +62,7 @@ class Scope:
         vector_axis: the axis that runs in vectors here, None where the place is scalar. Its C++ variable is the index
             of the first lane, and `lanes` says how many take part.
         leave: statement that gives the rest of this place up, after a failed check.
+        direct: stores that may go past the cache, with the C++ flag that says so.
     """
 
     out: Writer
@@ -69,10 +70,11 @@ class Scope:
     values: dict[int, Value]
     vector_axis: str | None
     leave: str
+    direct: dict[int, str] = field(default_factory=dict)
 
     def inner(self, vector_axis: str | None, leave: str) -> Scope:
         """A scope inside this one."""
-        return Scope(self.out, self.kernel, dict(self.values), vector_axis, leave)
+        return Scope(self.out, self.kernel, dict(self.values), vector_axis, leave, self.direct)
 
     def value(self, number: int) -> Value:
         try:
@@ -143,6 +145,10 @@ class Scope:
             return text if value.dtype == I64 else f"static_cast<int64_t>({text})"
 
         return print_index(index, loaded)
+
+    def index_text(self, index: Index) -> str:
+        """Text of an index that is the same for every lane."""
+        return self._index(index)
 
     def _differs(self, index: Index) -> bool:
         """True where the index differs from lane to lane."""
@@ -235,7 +241,10 @@ class Scope:
             self.out.line(f"{name}[{self._index(instr.index)}] = {value.text};")
         elif self._step(instr.index) == 1:
             call = "store_mask" if is_bool else f"store<{kind}>"
-            self.out.line(f"fw::{call}({name} + ({self._index(instr.index)}), {as_vector(value)}, lanes);")
+            last = ", lanes"
+            if number in self.direct:
+                call, last = f"store_direct<{kind}>", f", lanes, {self.direct[number]}"
+            self.out.line(f"fw::{call}({name} + ({self._index(instr.index)}), {as_vector(value)}{last});")
         else:
             axis = identifier(self.vector_axis or "")
             text = as_vector(value)

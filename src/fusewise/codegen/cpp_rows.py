@@ -1,4 +1,4 @@
-"""Forms of a C++ kernel whose vector axis is the pointwise or the reduced one, and the form without vectors."""
+"""Forms of a C++ kernel whose vector axis is reduced over, and the form without vectors."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fusewise.codegen.cpp_loops import (
     all_of,
     carried_now,
     close_points,
+    direct_stores,
     is_scalar_sum,
     leave_after_failure,
     open_points,
@@ -31,33 +32,17 @@ from fusewise.ir.sizes import prod
 from fusewise.lower.kernel import Axis, Check, Compute, Kernel, Pass, Random, Reduce, result_dtype
 
 FEW_ROWS = 4
-BLOCK = 4096
-"""Elements of the vector axis that one point of a pointwise kernel covers: what is shared out between threads."""
-
-
-def pointwise_form(scope: Scope, vector: Axis) -> None:
-    """No reduction: the vector axis is cut into blocks, and the blocks of all rows are shared between threads."""
-    kernel, out = scope.kernel, scope.out
-    outer = [a for a in kernel.parallel if a.name != vector.name]
-    name, size = identifier(vector.name), size_name(vector)
-    out.line(f"const int64_t blocks = fw::ceil_div({size}, {BLOCK});")
-    open_points(out, kernel, outer, [("block", "blocks")], draws=all_of(kernel))
-    once, each = split_levels(kernel, all_of(kernel), [vector])
-    row = scope.inner(None, POINT)
-    row.emit_all(once)
-    out.line(f"const int64_t begin = block * {BLOCK};")
-    out.open(f"fw::vectors(begin, fw::least({size}, begin + {BLOCK}), [&](int64_t {name}, auto lanes) FW_BODY {{")
-    row.inner(vector.name, "return;").emit_all(each)
-    out.close("});")
-    close_points(out)
+"""Rows that are not worth sharing between threads: each is cut into chunks instead."""
 
 
 def row_form(scope: Scope, vector: Axis) -> None:
     """The vector axis is reduced over: a point is a row, and its lanes meet at the end of each pass."""
     kernel, out = scope.kernel, scope.out
     open_points(out, kernel, kernel.parallel, rows=carried_rows(kernel), draws=all_of(kernel))
-    row_passes(scope.inner(None, POINT), vector)
-    close_points(out)
+    row = scope.inner(None, POINT)
+    row.direct = direct_stores(row, vector, "0")
+    row_passes(row, vector)
+    close_points(out, fence=bool(row.direct))
 
 
 def few_rows(kernel: Kernel) -> bool:

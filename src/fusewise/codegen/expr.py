@@ -29,10 +29,11 @@ def print_size(size: Size) -> str:
         return identifier(str(size))
     if size.is_Integer:
         return str(int(size))
+    # in one order in every process: sympy's own follows the hashes of strings
     if size.is_Add:
-        return f"({' + '.join(print_size(a) for a in size.args)})"
+        return f"({' + '.join(sorted(print_size(a) for a in size.args))})"
     if size.is_Mul:
-        return "*".join(print_size(a) for a in size.args)
+        return "*".join(sorted(print_size(a) for a in size.args))
     if size.is_Pow and size.exp.is_Integer and size.exp > 0:
         return "*".join([print_size(size.base)] * int(size.exp))
     raise IRError(f"size {sympy.sstr(size)} is no polynomial")

@@ -19,6 +19,15 @@ FW_INLINE Share share(int64_t points) {
   return {begin, begin + each + (me < rest)};
 }
 
+// The next coordinates, the fastest first: x, its size, ..., the slowest without a size.
+FW_INLINE void count_up(int64_t& x) { ++x; }
+template <class... Rest> FW_INLINE void count_up(int64_t& x, int64_t size, Rest&&... rest) {
+  if (++x == size) {
+    x = 0;
+    count_up(rest...);
+  }
+}
+
 // Records that the check `id` failed; one of the failed ones is reported.
 FW_INLINE void fail(int64_t& status, int64_t id) { __atomic_store_n(&status, id + 1, __ATOMIC_RELAXED); }
 

@@ -70,6 +70,11 @@ template <> constexpr bool is_scalar<uint64_t> = true;
 template <class V> constexpr bool is_pair = false;
 template <class T> constexpr bool is_pair<Pair<T>> = true;
 
+template <int BYTES> struct IntOf;
+template <> struct IntOf<1> { using type = int8_t; };
+template <> struct IntOf<2> { using type = int16_t; };
+template <> struct IntOf<4> { using type = int32_t; };
+
 template <int... I> struct Lanes {};
 template <int N, int... I> struct LanesTo : LanesTo<N - 1, N - 1, I...> {};
 template <int... I> struct LanesTo<0, I...> { using type = Lanes<I...>; };
@@ -202,6 +207,36 @@ template <class T> FW_INLINE void store(T* p, Vec<T> v, Part part) {
 #endif
 }
 
+// Stores past the cache, where `direct` says so and all lanes take part; direct_fence() before others may read.
+template <class T> FW_INLINE bool aligned(const T* p) { return reinterpret_cast<uintptr_t>(p) % 64 == 0; }
+template <class T, class N> FW_INLINE void store_direct(T* p, Vec<T> v, N part, bool direct) {
+#if FW_AVX512 || FW_AVX2
+  if constexpr (is_same<N, Full>)
+    if (direct) {
+      if constexpr (sizeof v == 128) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v.lo);
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(p) + 1, (__m512i)v.hi);
+      } else if constexpr (sizeof v == 64 && sizeof(T) == 8) {
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(p), (__m256i)v.lo);
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(p) + 1, (__m256i)v.hi);
+      } else if constexpr (sizeof v == 64) {
+        _mm512_stream_si512(reinterpret_cast<__m512i*>(p), (__m512i)v);
+      } else if constexpr (sizeof v == 32) {
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(p), (__m256i)v);
+      } else {
+        _mm_stream_si128(reinterpret_cast<__m128i*>(p), (__m128i)v);
+      }
+      return;
+    }
+#endif
+  store<T>(p, v, part);
+}
+FW_INLINE void direct_fence() {
+#if FW_AVX512 || FW_AVX2
+  _mm_sfence();
+#endif
+}
+
 // A vector made of one element a lane, `at(first + lane, lane)`; lanes that take no part are 0.
 template <class T, class N, class F> FW_INLINE Vec<T> gather(N part, int64_t first, F at) {
   alignas(64) T lane[LANES] = {};
@@ -289,6 +324,52 @@ template <class T, class N> FW_INLINE Vec<T> load_where(const T* p, Mask m, T ot
   for (int l = 0; l < LANES; ++l) lane[l] = m[l] ? p[l] : other;
   return load_whole<Vec<T>>(lane);
 #endif
+}
+
+// ------------------------------------------------------------------------------------------- squares of two axes
+
+template <class V> FW_INLINE V shuffle(V a, V b, typename RawOf<typename IntOf<sizeof(V) / LANES>::type, LANES>::type from) {
+#ifdef __clang__
+  V r;
+  for (int l = 0; l < LANES; ++l) r[l] = from[l] < LANES ? a[from[l]] : b[from[l] - LANES];
+  return r;
+#else
+  return __builtin_shuffle(a, b, from);
+#endif
+}
+
+// Rows i and i + S exchange the halves that lie off the diagonal.
+template <int S, class V, int... I> FW_INLINE void exchange(V& a, V& b, Lanes<I...>) {
+  using M = typename RawOf<typename IntOf<sizeof(V) / LANES>::type, LANES>::type;
+  const M first = {((I & S) ? I - S + LANES : I)...}, second = {((I & S) ? I + LANES : I + S)...};
+  const V top = shuffle(a, b, first);
+  b = shuffle(a, b, second);
+  a = top;
+}
+template <int S, class V> FW_INLINE void transpose(V* row) {
+#pragma GCC unroll 16
+  for (int i = 0; i < LANES; ++i)
+    if (!(i & S)) exchange<S>(row[i], row[i + S], All{});
+  if constexpr (S > 1) transpose<S / 2>(row);
+}
+
+// to[r * LANES + l] = from[l * step + r] for r < rows, l < lanes.
+template <class T> __attribute__((noinline)) void load_square(T* to, const T* from, int64_t step, int64_t rows, int lanes) {
+  if constexpr (sizeof(T) == 8) {
+    for (int64_t r = 0; r < LANES; ++r)
+      for (int64_t l = 0; l < LANES; ++l) to[r * LANES + l] = r < rows && l < lanes ? from[l * step + r] : T{};
+  } else {
+    Raw<T> line[LANES];
+    if (rows == LANES && lanes == LANES) {
+#pragma GCC unroll 16
+      for (int l = 0; l < LANES; ++l) line[l] = load(from + l * step, Full{});
+    } else {
+      for (int l = 0; l < LANES; ++l) line[l] = l < lanes ? load(from + l * step, Part(rows)) : Raw<T>{};
+    }
+    transpose<LANES / 2>(line);
+#pragma GCC unroll 16
+    for (int r = 0; r < LANES; ++r) store<T>(to + r * LANES, line[r], Full{});
+  }
 }
 
 }  // namespace fw
