@@ -276,3 +276,14 @@ def test_results_are_numbered_flat() -> None:
     assert flatten_results((1, [2, (3, None)], 4)) == [1, 2, 3, None, 4]
     nested: Sequence[Any] = flatten_results(7)
     assert nested == [7]
+
+
+@pytest.mark.parametrize("fn", [torch.linalg.cross, torch.nn.functional.huber_loss, torch.nn.functional.mse_loss])
+def test_pieces_of_a_16_bit_op_round_no_more_than_eager(fn: Callable[..., torch.Tensor]) -> None:
+    x, y = (torch.randn(64, 3, generator=torch.Generator().manual_seed(s)).bfloat16() for s in (0, 1))
+    captured = capture(lambda x, y: (fn(x, y),), x, y)
+    assert captured.reasons == ()
+    (found,) = run_captured(captured, [x, y])
+    exact = fn(x.double(), y.double())
+    assert found.dtype == torch.bfloat16
+    assert (found - exact).abs().max() <= (fn(x, y) - exact).abs().max()

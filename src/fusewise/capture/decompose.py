@@ -37,8 +37,9 @@ _WHOLE = frozenset(
 def pieces_of(node: Node) -> GraphModule | None:
     """A graph of ops that the table holds, equal to the call; None where torch has none.
 
-    Its placeholders are the call's tensors in the order of `node.all_input_nodes`. Calls on symbolic sizes are left
-    alone: a decomposition is Python code that may ask for sizes, and each such question is a guard.
+    Its placeholders are the call's tensors in the order of `node.all_input_nodes`, 16-bit floats as float32: the pieces
+    must not round where the whole op's kernel does not. Calls on symbolic sizes are left alone: a decomposition is
+    Python code that may ask for sizes, and each such question is a guard.
     """
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target_name(node) in _WHOLE or target not in _table():
@@ -55,7 +56,8 @@ def pieces_of(node: Node) -> GraphModule | None:
 
     try:
         with mode:
-            graph = make_fx(call, decomposition_table=dict(_table()))(*operands)
+            wide = [_widen(o) for o in operands]
+            graph = make_fx(call, decomposition_table=dict(_table()))(*wide)
     except Exception:
         # a decomposition that cannot serve this call: the op runs whole
         return None
@@ -104,6 +106,11 @@ def _for_each(name: str) -> Callable[..., list[torch.Tensor]]:
         return made
 
     return rule
+
+
+def _widen(value: Any) -> Any:
+    is_half = isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
+    return value.to(torch.float32) if is_half else value
 
 
 def _is_static(value: Any) -> bool:

@@ -37,7 +37,7 @@ from fusewise.capture.symbols import Symbols
 from fusewise.capture.types import TO_IR, carried, computable
 from fusewise.errors import IRError, Unsupported
 from fusewise.ir.builder import Builder, Value
-from fusewise.ir.dtypes import BOOL, F64, I64, DType
+from fusewise.ir.dtypes import BOOL, F32, F64, I64, DType
 from fusewise.ir.expand import TABLE, Context, TensorSpec
 from fusewise.ir.sizes import Size, same, same_all
 
@@ -226,7 +226,9 @@ class _Importer:
         if pieces is None:
             raise Unsupported(_wall_reason(node))
         for inner, outer in zip(pieces.graph.find_nodes(op="placeholder"), node.all_input_nodes, strict=True):
-            self.env[inner] = self.env[outer]
+            operand = self.env[outer]
+            wide = operand.dtype.is_half if isinstance(operand, Value) else False
+            self.env[inner] = operand.cast(F32) if wide else operand
         for inner in pieces.graph.nodes:
             if inner.target is operator.getitem:
                 self.env[inner] = self.env[inner.args[0]][inner.args[1]]
@@ -235,7 +237,8 @@ class _Importer:
         (output,) = pieces.graph.find_nodes(op="output")
         found = [self.env[r] if isinstance(r, Node) else r for r in _flat(output.args[0])]
         specs = [self._spec(r) if isinstance(r, torch.Tensor) else None for r in _flat(value)]
-        values = [self._settle(v, s) for v, s in zip(found, specs, strict=True)]
+        narrow = [v.cast(s.dtype) if isinstance(v, Value) and s else v for v, s in zip(found, specs, strict=True)]
+        values = [self._settle(v, s) for v, s in zip(narrow, specs, strict=True)]
         return tuple(values) if isinstance(value, (tuple, list)) else values[0]
 
     def _operand(self, argument: Argument) -> Any:
