@@ -21,9 +21,8 @@ from fusewise.codegen.cpp_loops import (
     size_name,
     split_levels,
 )
-from fusewise.codegen.cpp_ops import Value, as_vector, vector_type
+from fusewise.codegen.cpp_ops import Value, as_vector, scalar_type, vector_type
 from fusewise.codegen.expr import identifier
-from fusewise.errors import IRError
 from fusewise.lower.kernel import Axis, Kernel, operands, result_dtype
 
 
@@ -59,9 +58,15 @@ class _Columns:
         self._columns(kernel.before, (), self._used_after(-1))
         for index, one in enumerate(kernel.passes):
             for number in one.reduces:
-                self.out.line(f"{reduction_class(kernel, number, 'column')} acc{number}(count);")
+                wide = self._is_wide(number)
+                kind = reduction_class(kernel, number, "column" if wide else "scalar")
+                self.out.line(f"{kind} acc{number}{'(count)' if wide else ''};")
             self._stream(index)
             self._columns(one.after, one.reduces, self._used_after(index))
+
+    def _is_wide(self, number: int) -> bool:
+        """True for a value that differs from column to column; a sum of what is spread over the columns does not."""
+        return self.vector.name in self.kernel.varies[number]
 
     def _used_after(self, index: int) -> set[int]:
         """Values that a later phase than the one after pass `index` reads."""
@@ -86,9 +91,11 @@ class _Columns:
         """One loop over the columns of the tile: results of a pass, then row instructions."""
         numbers, results = list(numbers), list(results)
         once, each = split_levels(self.kernel, numbers, [self.vector])
-        wide = [n for n in results if self.vector.name in self.kernel.varies[n]]
-        if len(wide) != len(results):
-            raise IRError(f"kernel {self.kernel.name}: a reduction that does not vary along its vector axis")
+        for number in [n for n in results if not self._is_wide(n)]:
+            results.remove(number)
+            dtype = reduction(self.kernel, number).dtype
+            self.out.line(f"const {scalar_type(dtype)} v{number} = acc{number}.result();")
+            self.tile.values[number] = Value(f"v{number}", dtype)
         self.tile.emit_all(once)
         if not each and not results:
             return
@@ -118,12 +125,17 @@ class _Columns:
             out.open(f"for (int64_t {name} = 0; {name} < {size_name(axis)}; ++{name}) {{")
             scope = scope.inner(None, POINT)
             scope.emit_all(level)
-        body = self._open([*levels[-1], *one.reduces], scope)
-        body.emit_all(levels[-1])
+        wide = [n for n in one.reduces if self._is_wide(n)]
         for number in one.reduces:
-            out.line(f"acc{number}.add({reduction_operands(body, number, vector=True)}, col);")
-        out.close("});")
-        for number in one.reduces:
+            if number not in wide:
+                out.line(f"acc{number}.add({reduction_operands(scope, number, vector=False)});")
+        if levels[-1] or wide:
+            body = self._open([*levels[-1], *wide], scope)
+            body.emit_all(levels[-1])
+            for number in wide:
+                out.line(f"acc{number}.add({reduction_operands(body, number, vector=True)}, col);")
+            out.close("});")
+        for number in wide:
             out.line(f"acc{number}.row();")
         for _ in kernel.reduce:
             out.close()
