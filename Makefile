@@ -54,7 +54,7 @@ gpu-test: $(READY)
 	$(PY) -m pytest -q -m gpu
 
 golden: $(READY)
-	$(PY) -m pytest -q tests/golden --update-golden
+	$(PY) -m pytest -q tests/golden tests/offline/test_golden_registers.py --update-golden
 
 fmt: $(READY)
 	$(PY) -m ruff check --fix .

@@ -63,9 +63,9 @@ extern "C" int64_t fused_mul_sum_add_pow_0(const float* __restrict in0, const fl
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t chunk = point % chunks;
-        const int64_t x0 = point / chunks;
+      int64_t chunk = mine.begin % chunks;
+      int64_t x0 = mine.begin / chunks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
         float* const acc5 = part5 + place*row;
         fw::start<fw::Plus>(acc5, 0, row);
@@ -115,9 +115,9 @@ extern "C" int64_t fused_mul_sum_add_pow_0(const float* __restrict in0, const fl
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x0 = point / blocks;
+      int64_t block = mine.begin % blocks;
+      int64_t x0 = mine.begin / blocks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {

@@ -35,9 +35,9 @@ extern "C" int64_t fused_mul_0(const float* __restrict in0, const float* __restr
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const float v1 = in0[x0];
       const float v2 = v1 + static_cast<float>(0x1.0c6f7a0b5ed8dp-20);
       const float v3 = fw::sqrt(v2);
@@ -92,9 +92,9 @@ extern "C" int64_t fused_mul_0(const float* __restrict in0, const float* __restr
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const float v0 = in0[x0];
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
@@ -123,9 +123,9 @@ extern "C" int64_t fused_mul_add_div_0(const float* __restrict in0, const float*
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const float v4 = in1[x0];
       const float v6 = in2[x0];
       const float v7 = v6 * (-0x1.0000000000000p-1f);

@@ -14,6 +14,7 @@ extern "C" int64_t fused_mul_add_relu_0(const float* __restrict in0, float* __re
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t block = point;
       const int64_t begin = block * 4096;
+      const bool direct42 = fw::aligned(out1 + (0) + begin);
       fw::vectors(begin, fw::least(n_x0, begin + 4096), [&](int64_t x0, auto lanes) FW_BODY {
         const auto v16 = fw::load(in0 + (x0), lanes);
         const auto v17 = v16 * fw::splat<float>(static_cast<float>(0x1.028f5c28f5c29p+0));
@@ -40,9 +41,10 @@ extern "C" int64_t fused_mul_add_relu_0(const float* __restrict in0, float* __re
         const auto v39 = fw::select(v38, fw::splat<float>(0x0.0p+0f), v37);
         const auto v40 = v39 * fw::splat<float>(static_cast<float>(0x1.147ae147ae148p+0));
         const auto v41 = v40 + fw::splat<float>(static_cast<float>(0x1.0624dd2f1a9fcp-7));
-        fw::store<float>(out1 + (x0), v41, lanes);
+        fw::store_direct<float>(out1 + (x0), v41, lanes, direct42);
       });
     }
+    fw::direct_fence();
   }
   return status;
 }
@@ -63,6 +65,7 @@ extern "C" int64_t fused_mul_add_relu_threshold_backward_0(const float* __restri
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t block = point;
       const int64_t begin = block * 4096;
+      const bool direct56 = fw::aligned(out2 + (0) + begin);
       fw::vectors(begin, fw::least(n_x0, begin + 4096), [&](int64_t x0, auto lanes) FW_BODY {
         const auto v8 = fw::load(in0 + (x0), lanes);
         const auto v9 = v8 * fw::splat<float>(static_cast<float>(0x1.147ae147ae148p+0));
@@ -104,9 +107,10 @@ extern "C" int64_t fused_mul_add_relu_threshold_backward_0(const float* __restri
         const auto v53 = fw::le(v22, fw::splat<float>(0x0.0p+0f));
         const auto v54 = fw::select(v53, fw::splat<float>(0x0.0p+0f), v52);
         const auto v55 = v54 * fw::splat<float>(static_cast<float>(0x1.028f5c28f5c29p+0));
-        fw::store<float>(out2 + (x0), v55, lanes);
+        fw::store_direct<float>(out2 + (x0), v55, lanes, direct56);
       });
     }
+    fw::direct_fence();
   }
   return status;
 }

@@ -15,6 +15,7 @@ extern "C" int64_t fused_mul_add__softmax_0(const uint16_t* __restrict in0, cons
     const fw::Share mine = row10 && row13 ? fw::share(points) : fw::no_memory(status);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
+      const bool direct17 = s10*s21*2 >= 33554432 && fw::aligned(out2 + (s21*x0) + 0);
       fw::Extreme<fw::Largest, float, 2> acc11;
       fw::vectors_by<2>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
         const auto v0 = fw::load(in0 + (r0), lanes);
@@ -44,9 +45,10 @@ extern "C" int64_t fused_mul_add__softmax_0(const uint16_t* __restrict in0, cons
         const auto v13 = fw::load(row13 + r0, fw::Full{});
         const auto v15 = v13 / fw::splat<float>(v14);
         const auto v16 = fw::bf16_from_f32(v15);
-        fw::store<uint16_t>(out2 + (r0 + s21*x0), v16, lanes);
+        fw::store_direct<uint16_t>(out2 + (r0 + s21*x0), v16, lanes, direct17);
       });
     }
+    fw::direct_fence();
   }
   return status;
 }

@@ -13,6 +13,7 @@ extern "C" int64_t fused_embedding__to_copy_pow_mean_0(const uint16_t* __restric
     const fw::Share mine = fw::share(points);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
+      const bool direct28 = fw::aligned(out3 + (2048*x0) + 0);
       const int64_t v4 = in1[x0];
       const bool v7 = fw::lt(v4, INT64_C(0));
       const int64_t v8 = fw::select(v7, INT64_C(32000), v4);
@@ -46,9 +47,10 @@ extern "C" int64_t fused_embedding__to_copy_pow_mean_0(const uint16_t* __restric
         const auto v25 = v17 * fw::splat<float>(v24);
         const auto v26 = v25 * v1;
         const auto v27 = fw::bf16_from_f32(v26);
-        fw::store<uint16_t>(out3 + (r0 + 2048*x0), v27, lanes);
+        fw::store_direct<uint16_t>(out3 + (r0 + 2048*x0), v27, lanes, direct28);
       });
     }
+    fw::direct_fence();
   }
   return status;
 }

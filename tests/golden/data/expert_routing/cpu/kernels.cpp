@@ -47,16 +47,15 @@ extern "C" int64_t fused_clone_0(int64_t* __restrict out0) {
   const int64_t points = n_x0 * blocks;
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
-      const int64_t v1 = static_cast<int64_t>(x0);
-      const int64_t v2 = v1 * INT64_C(1);
-      const int64_t v4 = INT64_C(0) + v2;
-      const int64_t v5 = v4;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
+      const int64_t v0 = static_cast<int64_t>(x0);
+      const int64_t v2 = INT64_C(0) + v0;
+      const int64_t v3 = v2;
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
-        fw::store<int64_t>(out0 + (2*x0 + x1), fw::splat<int64_t>(v5), lanes);
+        fw::store<int64_t>(out0 + (2*x0 + x1), fw::splat<int64_t>(v3), lanes);
       });
     }
   }
@@ -73,9 +72,9 @@ extern "C" int64_t fused_index_0(const int64_t* __restrict in0, const float* __r
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const int64_t v0 = in0[x0];
       const bool v3 = fw::lt(v0, INT64_C(0));
       const int64_t v4 = v0 + INT64_C(8);
@@ -106,9 +105,9 @@ extern "C" int64_t fused_unsqueeze_0(const int64_t* __restrict in0, const float*
   const int64_t points = n_x0 * blocks;
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const int64_t v0 = in0[x0];
       const bool v3 = fw::lt(v0, INT64_C(0));
       const int64_t v4 = v0 + INT64_C(16);
@@ -141,9 +140,9 @@ extern "C" int64_t fused_index_1(const int64_t* __restrict in0, const float* __r
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const int64_t v0 = in0[x0];
       const bool v3 = fw::lt(v0, INT64_C(0));
       const int64_t v4 = v0 + INT64_C(8);
@@ -194,9 +193,9 @@ extern "C" int64_t fused_mul_0(const float* __restrict in0, const float* __restr
   const int64_t points = n_x0 * blocks;
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const float v1 = in1[x0];
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {

@@ -12,10 +12,9 @@ def fused_clone_0(out0):
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     i3 = x // 2
-    v1 = (i3).to(tl.int64)
-    v2 = v1 * 1
-    v4 = 0 + v2
-    tl.store(out0 + x, v4)
+    v0 = (i3).to(tl.int64)
+    v2 = 0 + v0
+    tl.store(out0 + x, v2)
 
 
 @triton.jit

@@ -98,9 +98,9 @@ extern "C" int64_t fused_gelu_fusewise_mul_add_0(const float* __restrict in0, co
       float* const row17 = fw::scratch<2, float>(n_r0);
       float* const row26 = fw::scratch<3, float>(n_r0);
       const fw::Share mine = row6 && row15 && row17 && row26 ? fw::share(points) : fw::no_memory(status);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t chunk = point % chunks;
-        const int64_t x0 = point / chunks;
+      int64_t chunk = mine.begin % chunks;
+      int64_t x0 = mine.begin / chunks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
         float* const acc41 = part41 + place*row;
         fw::start<fw::Plus>(acc41, 0, row);
@@ -191,9 +191,9 @@ extern "C" int64_t fused_gelu_fusewise_mul_add_0(const float* __restrict in0, co
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x0 = point / blocks;
+      int64_t block = mine.begin % blocks;
+      int64_t x0 = mine.begin / blocks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {

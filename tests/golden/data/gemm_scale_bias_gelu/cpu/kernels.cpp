@@ -12,9 +12,9 @@ extern "C" int64_t fused_mul_add_gelu_0(const float* __restrict in0, const float
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
         const auto v1 = fw::load(in0 + (x1), lanes);

@@ -24,26 +24,30 @@ def fused_native_group_norm_0(in0, out1, out2, out3):
 
 
 @triton.jit
-def fused_native_group_norm_1(in0, in1, in2, out3, out4):
+def fused_native_group_norm_detach_0(in0, in1, in2, out3, out4, out5, out6):
     XBLOCK: tl.constexpr = 2
     RBLOCK: tl.constexpr = 8
     x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)[:, None]
-    r = tl.arange(0, RBLOCK)[None, :]
-    v1 = tl.load(in0 + x * 8 + r)
-    v2 = lib.reduce_sum(v1, 1, True)
+    x = x0 + tl.arange(0, XBLOCK)[None, :]
+    r = tl.arange(0, RBLOCK)[:, None]
+    v1 = tl.load(in0 + r + x * 8)
+    v2 = lib.reduce_sum(v1, 0, True)
     v3 = lib.div_by_row(v2, tl.full((), 65536.0, tl.float32))
     tl.store(out3 + x, v3)
-    v6 = tl.load(in1 + x * 8 + r)
+    v18 = lib.to_bf16(v3)
+    tl.store(out5 + x, v18)
+    v6 = tl.load(in1 + r + x * 8)
     v7 = v6 - v3
     v8 = v7 * v7
-    v11 = tl.load(in2 + x * 8 + r)
+    v11 = tl.load(in2 + r + x * 8)
     v12 = tl.fma(tl.full((), 8192.0, tl.float32), v8, v11)
-    v13 = lib.reduce_sum(v12, 1, True)
+    v13 = lib.reduce_sum(v12, 0, True)
     v14 = lib.div_by_row(v13, tl.full((), 65536.0, tl.float32))
     v15 = v14 + 1e-05
     v16 = lib.rsqrt_full(v15)
     tl.store(out4 + x, v16)
+    v20 = lib.to_bf16(v16)
+    tl.store(out6 + x, v20)
 
 
 @triton.jit
@@ -59,7 +63,6 @@ def fused_sub_mul_add__to_copy_0(in0, in1, in2, in3, in4, in5, out6):
     i8 = y // 16
     i9 = i8 % 32
     v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8) + (i6 * 512 + i7 * 262144 + i9 * 8192), 0, 58982)
-    v3 = lib.to_bf16(v2.to(tl.float32))
     v5 = tl.load(in1 + (i6 + i9 * 16))
     v6 = v5.to(tl.float32)
     v7 = tl.load(in2 + (i6 + i9 * 16))
@@ -77,10 +80,8 @@ def fused_sub_mul_add__to_copy_0(in0, in1, in2, in3, in4, in5, out6):
     v22 = lib.fast_exp(v21)
     v24 = 1.0 + v22
     v25 = lib.fast_div(v20, v24)
-    v26 = lib.to_bf16(v25)
-    v29 = lib.mul_bf16(v26, v3)
-    v30 = lib.widen_bf16(v29)
-    v31 = v30 * 1.1111111111111112
+    v27 = lib.round_bf16(v25)
+    v31 = v27 * tl.where(v2, 1.1111111111111112, 0.0)
     v32 = lib.to_bf16(v31)
     tl.store(out6 + (i6 * 4096 + i7 * 2097152 + i9 * 65536) + x, v32)
 
@@ -93,7 +94,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_fusewise_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4, in5, in6, out7, out8):
+def fused_fusewise_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9, out10):
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
@@ -108,8 +109,10 @@ def fused_fusewise_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, 
     v4 = tl.load(in2 + (i10 * 32 + i5))
     v6 = tl.load(in3 + (i10 * 32 + i5))
     v27 = tl.load(in6)
-    v41 = lib.round_bf16(v4)
-    v43 = lib.round_bf16(v6)
+    v40 = tl.load(in7 + (i10 * 32 + i5))
+    v41 = v40.to(tl.float32)
+    v42 = tl.load(in8 + (i10 * 32 + i5))
+    v43 = v42.to(tl.float32)
     v8 = tl.load(in4 + (i3 * 4096 + i10 * 2097152 + i5 * 65536) + r)
     v9 = lib.widen_bf16(v8)
     v10 = v9 - v6
@@ -126,9 +129,7 @@ def fused_fusewise_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, 
     v25 = tl.load(in5 + (i3 * 4096 + i10 * 2097152 + i5 * 65536) + r)
     v26 = lib.widen_bf16(v25)
     v28 = lib.keep8(v27, tl.arange(0, RBLOCK // 8) + (i3 * 512 + i10 * 262144 + i5 * 8192), 0, 58982)
-    v29 = v28.to(tl.float32)
-    v30 = v29 * v26
-    v31 = v30 * 1.1111111111111112
+    v31 = v26 * tl.where(v28, 1.1111111111111112, 0.0)
     v33 = lib.round_bf16(v31)
     v34 = v33 * v20
     v35 = v34 * v23
@@ -138,8 +139,8 @@ def fused_fusewise_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, 
     v46 = v37 * v45
     v38 = lib.reduce_sum(v37, 0, False)
     v47 = lib.reduce_sum(v46, 0, False)
-    tl.store(out7 + (i3 + i10 * 512 + i5 * 16), v38)
-    tl.store(out8 + (i3 + i10 * 512 + i5 * 16), v47)
+    tl.store(out9 + (i3 + i10 * 512 + i5 * 16), v38)
+    tl.store(out10 + (i3 + i10 * 512 + i5 * 16), v47)
 
 
 @triton.jit
@@ -179,7 +180,7 @@ def fused_native_group_norm_backward_1(in0, in1, out2, out3):
 
 
 @triton.jit
-def fused_native_group_norm_backward_2(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9):
+def fused_native_group_norm_backward_2(in0, in1, in2, in3, in4, in5, in6, in7, in8, in9, in10, out11):
     XBLOCK: tl.constexpr = 1024
     pid = tl.program_id(0)
     y = (pid // 4)
@@ -189,25 +190,27 @@ def fused_native_group_norm_backward_2(in0, in1, in2, in3, in4, in5, in6, in7, i
     i6 = y // 16
     i7 = i6 % 32
     v0 = tl.load(in0 + (i5 * 32 + i7))
-    v2 = lib.round_bf16(v0)
-    v3 = tl.load(in1 + (i5 * 32 + i7))
-    v4 = tl.load(in2 + (i5 * 32 + i7))
-    v6 = lib.round_bf16(v4)
+    v1 = v0.to(tl.float32)
+    v2 = tl.load(in1 + (i5 * 32 + i7))
+    v3 = tl.load(in2 + (i5 * 32 + i7))
+    v4 = v3.to(tl.float32)
     i13 = y % 16
-    v7 = tl.load(in3 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x)
-    v8 = lib.widen_bf16(v7)
-    v9 = v8 - v6
-    v10 = v9 * v2
-    v12 = tl.load(in4 + (i5 * 32 + i7))
-    v13 = tl.load(in5 + (i13 + i7 * 16))
+    v5 = tl.load(in3 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x)
+    v6 = lib.widen_bf16(v5)
+    v7 = v6 - v4
+    v8 = v7 * v1
+    v10 = tl.load(in4 + (i5 * 32 + i7))
+    v11 = tl.load(in5 + (i13 + i7 * 16))
+    v12 = v11.to(tl.float32)
+    v13 = tl.load(in6 + (i13 + i7 * 16))
     v14 = v13.to(tl.float32)
-    v15 = tl.load(in6 + (i13 + i7 * 16))
-    v16 = v15.to(tl.float32)
-    v17 = v13.to(tl.float32)
-    v20 = v8 - v4
-    v21 = v20 * v0
-    v22 = v21 * v17
-    v23 = v22 + v16
+    v15 = v11.to(tl.float32)
+    v16 = tl.load(in7 + (i5 * 32 + i7))
+    v18 = tl.load(in8 + (i5 * 32 + i7))
+    v20 = v6 - v18
+    v21 = v20 * v16
+    v22 = v21 * v15
+    v23 = v22 + v14
     v25 = lib.round_bf16(v23)
     v26 = lib.neg(v25)
     v27 = lib.fast_exp(v26)
@@ -215,22 +218,20 @@ def fused_native_group_norm_backward_2(in0, in1, in2, in3, in4, in5, in6, in7, i
     v30 = lib.fast_div(tl.full((), 1.0, tl.float32), v29)
     v31 = 1.0 - v30
     v33 = tl.fma(v25, v31, tl.full((), 1.0, tl.float32))
-    v35 = tl.load(in7 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x)
+    v35 = tl.load(in9 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x)
     v36 = lib.widen_bf16(v35)
-    v37 = tl.load(in8)
+    v37 = tl.load(in10)
     v38 = lib.keep8(v37, x0 // 8 + tl.arange(0, XBLOCK // 8) + (i13 * 512 + i5 * 262144 + i7 * 8192), 0, 58982)
-    v39 = v38.to(tl.float32)
-    v40 = v39 * v36
-    v41 = v40 * 1.1111111111111112
+    v41 = v36 * tl.where(v38, 1.1111111111111112, 0.0)
     v43 = lib.round_bf16(v41)
     v44 = v43 * v30
     v45 = v44 * v33
     v47 = lib.round_bf16(v45)
-    v49 = tl.fma(v47, v14, lib.neg(v12))
-    v50 = tl.fma(lib.neg(v10), v3, v49)
-    v51 = v50 * v2
+    v49 = tl.fma(v47, v12, lib.neg(v10))
+    v50 = tl.fma(lib.neg(v8), v2, v49)
+    v51 = v50 * v1
     v52 = lib.to_bf16(v51)
-    tl.store(out9 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x, v52)
+    tl.store(out11 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x, v52)
 
 
 @triton.jit

@@ -2,7 +2,7 @@
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict in0, const int64_t* __restrict in1, const float* __restrict in2, const float* __restrict in3, float* __restrict out4, float* __restrict out5, float* __restrict out6) {
+extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict in0, const int64_t* __restrict in1, const float* __restrict in2, const float* __restrict in3, float* __restrict out4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 32;
   const int64_t n_r0 = 1024;
@@ -15,9 +15,9 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
   {
     fw::KeepStream stream17(v16, 0u);
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t x1 = point % n_x1;
-      const int64_t x0 = point / n_x1;
+    int64_t x1 = mine.begin % n_x1;
+    int64_t x0 = mine.begin / n_x1;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(x1, n_x1, x0)) {
       fw::Sum<float, 4> acc2;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors_folded<4>(0, n_r1, [&](int64_t r1, auto lanes, auto slot) FW_BODY {
@@ -29,6 +29,8 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v3 = v2 / 0x1.0000000000000p+13f;
       out4[32*x0 + x1] = v3;
       const float v22 = v3;
+      const float v34 = v3;
+      out7[32*x0 + x1] = v34;
       fw::Sum<float, 4> acc8;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors_folded<4>(0, n_r1, [&](int64_t r1, auto lanes, auto slot) FW_BODY {
@@ -45,6 +47,8 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v13 = 0x1.0000000000000p+0f / v11;
       out5[32*x0 + x1] = v13;
       const float v21 = v13;
+      const float v36 = v13;
+      out8[32*x0 + x1] = v36;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors(0, n_r1, [&](int64_t r1, auto lanes) FW_BODY {
           const auto v1 = fw::load(in0 + (256*r0 + r1 + 262144*x0 + 8*x1), lanes);
@@ -74,7 +78,7 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, float* __restrict out7, float* __restrict out8) {
+extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 32;
   const int64_t n_x2 = 8;
@@ -88,8 +92,8 @@ extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const floa
   const int64_t row = n_x2;
   float* const part28 = fw::scratch<100, float>(n_x0*n_x1*chunks*row);
   if (!part28) return -1;
-  float* const part33 = fw::scratch<101, float>(n_x0*n_x1*chunks*row);
-  if (!part33) return -1;
+  float* const part35 = fw::scratch<101, float>(n_x0*n_x1*chunks*row);
+  if (!part35) return -1;
   {
     const int64_t tiles = fw::ceil_div(row, 4096);
     const int64_t points = n_x0 * n_x1 * chunks * tiles;
@@ -97,17 +101,17 @@ extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const floa
     {
       fw::KeepStream stream22(v21, 0u);
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t tile = point % tiles;
-        const int64_t chunk = (point / tiles) % chunks;
-        const int64_t x1 = ((point / tiles) / chunks) % n_x1;
-        const int64_t x0 = ((point / tiles) / chunks) / n_x1;
+      int64_t tile = mine.begin % tiles;
+      int64_t chunk = (mine.begin / tiles) % chunks;
+      int64_t x1 = ((mine.begin / tiles) / chunks) % n_x1;
+      int64_t x0 = ((mine.begin / tiles) / chunks) / n_x1;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(tile, tiles, chunk, chunks, x1, n_x1, x0)) {
         const int64_t begin = tile * 4096, end = fw::least(row, begin + 4096);
         const int64_t place = point / tiles;
         float* const acc28 = part28 + place*row;
         fw::start<fw::Plus>(acc28, begin, end);
-        float* const acc33 = part33 + place*row;
-        fw::start<fw::Plus>(acc33, begin, end);
+        float* const acc35 = part35 + place*row;
+        fw::start<fw::Plus>(acc35, begin, end);
         const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);
         for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {
           const int64_t r0 = at_row;
@@ -115,6 +119,8 @@ extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const floa
           const float v3 = v2;
           const float v4 = in3[32*x0 + x1];
           const float v5 = v4;
+          const float v30 = in7[32*x0 + x1];
+          const float v31 = in8[32*x0 + x1];
           fw::vectors(begin, end, [&](int64_t x2, auto lanes) FW_BODY {
             const auto v0 = fw::load(in0 + (8*x1 + x2), lanes);
             const auto v1 = fw::load(in1 + (8*x1 + x2), lanes);
@@ -137,11 +143,11 @@ extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const floa
             const auto v25 = v24 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
             const auto v26 = v25 * v15;
             const auto v27 = v26 * v18;
-            const auto v30 = v6 - fw::splat<float>(v4);
-            const auto v31 = v30 * fw::splat<float>(v2);
-            const auto v32 = v27 * v31;
+            const auto v32 = v6 - fw::splat<float>(v31);
+            const auto v33 = v32 * fw::splat<float>(v30);
+            const auto v34 = v27 * v33;
             fw::accumulate<fw::Plus>(acc28 + x2, v27, lanes);
-            fw::accumulate<fw::Plus>(acc33 + x2, v32, lanes);
+            fw::accumulate<fw::Plus>(acc35 + x2, v34, lanes);
           });
         }
       }
@@ -154,17 +160,17 @@ extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const floa
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x1 = (point / blocks) % n_x1;
-        const int64_t x0 = (point / blocks) / n_x1;
+      int64_t block = mine.begin % blocks;
+      int64_t x1 = (mine.begin / blocks) % n_x1;
+      int64_t x0 = (mine.begin / blocks) / n_x1;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x1, n_x1, x0)) {
         const int64_t place = ((x0)*n_x1 + x1)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_x2, begin + 256), [&](int64_t x2, auto lanes) FW_BODY {
           const auto v28 = fw::combined<fw::Plus>(part28 + place*row + x2, chunks, row, lanes);
-          const auto v33 = fw::combined<fw::Plus>(part33 + place*row + x2, chunks, row, lanes);
-          fw::store<float>(out7 + (256*x0 + 8*x1 + x2), v28, lanes);
-          fw::store<float>(out8 + (256*x0 + 8*x1 + x2), v33, lanes);
+          const auto v35 = fw::combined<fw::Plus>(part35 + place*row + x2, chunks, row, lanes);
+          fw::store<float>(out9 + (256*x0 + 8*x1 + x2), v28, lanes);
+          fw::store<float>(out10 + (256*x0 + 8*x1 + x2), v35, lanes);
         });
       }
     }
@@ -188,9 +194,9 @@ extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in
     const int64_t points = n_x0 * chunks;
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t chunk = point % chunks;
-        const int64_t x0 = point / chunks;
+      int64_t chunk = mine.begin % chunks;
+      int64_t x0 = mine.begin / chunks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
         float* const acc7 = part7 + place*row;
         fw::start<fw::Plus>(acc7, 0, row);
@@ -218,9 +224,9 @@ extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in
     const int64_t points = n_x0 * blocks;
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x0 = point / blocks;
+      int64_t block = mine.begin % blocks;
+      int64_t x0 = mine.begin / blocks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {
@@ -249,9 +255,9 @@ extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in
     const int64_t points = n_x0 * chunks;
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t chunk = point % chunks;
-        const int64_t x0 = point / chunks;
+      int64_t chunk = mine.begin % chunks;
+      int64_t x0 = mine.begin / chunks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
         float* const acc7 = part7 + place*row;
         fw::start<fw::Plus>(acc7, 0, row);
@@ -279,9 +285,9 @@ extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in
     const int64_t points = n_x0 * blocks;
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x0 = point / blocks;
+      int64_t block = mine.begin % blocks;
+      int64_t x0 = mine.begin / blocks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {
@@ -294,31 +300,33 @@ extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in
   return status;
 }
 
-extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const int64_t* __restrict in8, float* __restrict out9) {
+extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const float* __restrict in8, const float* __restrict in9, const int64_t* __restrict in10, float* __restrict out11) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 1024;
   const int64_t n_x2 = 32;
   const int64_t n_x3 = 8;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0 || n_x3 == 0) return 0;
   int64_t status = 0;
-  const int64_t v26 = in8[0];
+  const int64_t v28 = in10[0];
   const int64_t blocks = fw::ceil_div(n_x3, 4096);
   const int64_t points = n_x0 * n_x1 * n_x2 * blocks;
   #pragma omp parallel if (points > 1)
   {
-    fw::KeepStream stream27(v26, 0u);
+    fw::KeepStream stream29(v28, 0u);
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x2 = (point / blocks) % n_x2;
-      const int64_t x1 = ((point / blocks) / n_x2) % n_x1;
-      const int64_t x0 = ((point / blocks) / n_x2) / n_x1;
+    int64_t block = mine.begin % blocks;
+    int64_t x2 = (mine.begin / blocks) % n_x2;
+    int64_t x1 = ((mine.begin / blocks) / n_x2) % n_x1;
+    int64_t x0 = ((mine.begin / blocks) / n_x2) / n_x1;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x2, n_x2, x1, n_x1, x0)) {
       const float v0 = in0[32*x0 + x2];
       const float v1 = in1[32*x0 + x2];
       const float v2 = in2[32*x0 + x2];
       const float v7 = in4[32*x0 + x2];
-      const float v10 = v0;
-      const float v11 = v2;
+      const float v10 = in7[32*x0 + x2];
+      const float v11 = v10;
+      const float v12 = in8[32*x0 + x2];
+      const float v13 = v12;
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x3, begin + 4096), [&](int64_t x3, auto lanes) FW_BODY {
         const auto v3 = fw::load(in3 + (262144*x0 + 256*x1 + 8*x2 + x3), lanes);
@@ -327,30 +335,30 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
         const auto v6 = v5 * fw::splat<float>(v1);
         const auto v8 = fw::load(in5 + (8*x2 + x3), lanes);
         const auto v9 = fw::load(in6 + (8*x2 + x3), lanes);
-        const auto v12 = v3 - fw::splat<float>(v11);
-        const auto v13 = v12 * fw::splat<float>(v10);
-        const auto v14 = v13 * v8;
-        const auto v15 = v14 + v9;
-        const auto v16 = -v15;
-        const auto v17 = fw::exp(v16);
-        const auto v19 = fw::splat<float>(0x1.0000000000000p+0f) + v17;
-        const auto v20 = fw::splat<float>(0x1.0000000000000p+0f) / v19;
-        const auto v21 = fw::splat<float>(0x1.0000000000000p+0f) - v20;
-        const auto v22 = v15 * v21;
-        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) + v22;
-        const auto v25 = fw::load(in7 + (262144*x0 + 256*x1 + 8*x2 + x3), lanes);
-        const auto v27 = fw::bool_lanes(fw::gather<uint8_t>(lanes, x3, [&](int64_t x3, int lane) { (void)x3, (void)lane; return static_cast<uint8_t>(fw::keep_one(v26, 0u, 262144*x0 + x1 + 8192*x2 + 1024*x3, 58982u)); }));
-        const auto v28 = fw::from_bool<float>(v27);
-        const auto v29 = v28 * v25;
-        const auto v30 = v29 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-        const auto v31 = v30 * v20;
-        const auto v32 = v31 * v23;
-        const auto v33 = v32 * v8;
-        const auto v34 = v33 - fw::splat<float>(v7);
-        const auto v35 = v34 - v6;
-        const auto v36 = v35 * fw::splat<float>(v0);
-        const auto v37 = v36;
-        fw::store<float>(out9 + (262144*x0 + 256*x1 + 8*x2 + x3), v37, lanes);
+        const auto v14 = v3 - fw::splat<float>(v13);
+        const auto v15 = v14 * fw::splat<float>(v11);
+        const auto v16 = v15 * v8;
+        const auto v17 = v16 + v9;
+        const auto v18 = -v17;
+        const auto v19 = fw::exp(v18);
+        const auto v21 = fw::splat<float>(0x1.0000000000000p+0f) + v19;
+        const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) / v21;
+        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) - v22;
+        const auto v24 = v17 * v23;
+        const auto v25 = fw::splat<float>(0x1.0000000000000p+0f) + v24;
+        const auto v27 = fw::load(in9 + (262144*x0 + 256*x1 + 8*x2 + x3), lanes);
+        const auto v29 = fw::bool_lanes(fw::gather<uint8_t>(lanes, x3, [&](int64_t x3, int lane) { (void)x3, (void)lane; return static_cast<uint8_t>(fw::keep_one(v28, 0u, 262144*x0 + x1 + 8192*x2 + 1024*x3, 58982u)); }));
+        const auto v30 = fw::from_bool<float>(v29);
+        const auto v31 = v30 * v27;
+        const auto v32 = v31 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+        const auto v33 = v32 * v22;
+        const auto v34 = v33 * v25;
+        const auto v35 = v34 * v8;
+        const auto v36 = v35 - fw::splat<float>(v7);
+        const auto v37 = v36 - v6;
+        const auto v38 = v37 * fw::splat<float>(v0);
+        const auto v39 = v38;
+        fw::store<float>(out11 + (262144*x0 + 256*x1 + 8*x2 + x3), v39, lanes);
       });
     }
   }

@@ -72,9 +72,9 @@ extern "C" int64_t fused_native_layer_norm_backward_0(const float* __restrict in
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t chunk = point % chunks;
-        const int64_t x0 = point / chunks;
+      int64_t chunk = mine.begin % chunks;
+      int64_t x0 = mine.begin / chunks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
         float* const acc20 = part20 + place*row;
         fw::start<fw::Plus>(acc20, 0, row);
@@ -129,9 +129,9 @@ extern "C" int64_t fused_native_layer_norm_backward_0(const float* __restrict in
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x0 = point / blocks;
+      int64_t block = mine.begin % blocks;
+      int64_t x0 = mine.begin / blocks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {

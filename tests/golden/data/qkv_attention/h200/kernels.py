@@ -42,26 +42,25 @@ def fused_mul_masked_fill__softmax_0(in0, out1):
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
     i3 = x % 2048
-    v8 = (i3).to(tl.int64)
-    v9 = v8 * 1
-    v11 = 0 + v9
-    v1 = tl.load(in0 + x * 2048 + r)
-    v2 = lib.widen_bf16(v1)
-    v3 = v2 * 0.08838834764831845
-    v5 = lib.round_bf16(v3)
-    v12 = (r).to(tl.int64)
-    v13 = v12 * 1
-    v14 = 0 + v13
-    v15 = v14 > v11
-    v16 = tl.where(v15, tl.full((), float("-inf"), tl.float32), v5)
-    v18 = lib.round_bf16(v16)
-    v19 = lib.reduce_max(v18, 0, False)
-    v20 = v18 - v19
-    v21 = lib.fast_exp(v20)
-    v22 = lib.reduce_sum(v21, 0, False)
-    v23 = lib.div_by_row(v21, v22)
-    v24 = lib.to_bf16(v23)
-    tl.store(out1 + x * 2048 + r, v24)
+    v1 = (i3).to(tl.int32)
+    v3 = 0 + v1
+    v4 = (r).to(tl.int32)
+    v5 = 0 + v4
+    v6 = v5 > v3
+    v7 = ~v6
+    v8 = tl.load(in0 + x * 2048 + r, v7, other=0.0)
+    v9 = lib.widen_bf16(v8)
+    v10 = v9 * 0.08838834764831845
+    v12 = lib.round_bf16(v10)
+    v14 = tl.where(v6, tl.full((), float("-inf"), tl.float32), v12)
+    v16 = lib.round_bf16(v14)
+    v17 = lib.reduce_max(v16, 0, False)
+    v18 = v16 - v17
+    v19 = lib.fast_exp(v18)
+    v20 = lib.reduce_sum(v19, 0, False)
+    v21 = lib.div_by_row(v19, v20)
+    v22 = lib.to_bf16(v21)
+    tl.store(out1 + x * 2048 + r, v22)
 
 
 @triton.jit

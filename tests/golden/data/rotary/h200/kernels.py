@@ -15,7 +15,7 @@ def fused_mul_add_0(in0, in1, in2, out3):
     i4 = x // 2048
     i5 = i4 % 2048
     v0 = tl.load(in0 + (i3 + i5 * 128))
-    v2 = (i3).to(tl.int64)
+    v2 = (i3).to(tl.int32)
     v4 = v2 < 64
     i9 = x // 4194304
     i10 = x // 128
@@ -48,7 +48,7 @@ def fused_add_0(in0, in1, in2, out3):
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     i3 = x % 128
-    v0 = (i3).to(tl.int64)
+    v0 = (i3).to(tl.int32)
     v2 = v0 < 64
     i6 = x // 2048
     i7 = i6 % 2048

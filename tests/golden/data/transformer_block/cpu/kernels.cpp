@@ -2,7 +2,7 @@
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_native_layer_norm_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3, float* __restrict out4, float* __restrict out5) {
+extern "C" int64_t fused_native_layer_norm_getitem_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3, float* __restrict out4, float* __restrict out5, float* __restrict out6, float* __restrict out7) {
   const int64_t n_x0 = 512;
   const int64_t n_r0 = 256;
   if (n_x0 == 0) return 0;
@@ -21,6 +21,8 @@ extern "C" int64_t fused_native_layer_norm_0(const float* __restrict in0, const 
       const float v2 = acc2.result();
       const float v3 = v2 / 0x1.0000000000000p+8f;
       out3[x0] = v3;
+      const float v21 = v3;
+      out6[x0] = v21;
       fw::Sum<float, 4> acc8;
       fw::vectors_folded<4>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
         const auto v1 = fw::load(in0 + (r0 + 256*x0), lanes);
@@ -34,6 +36,8 @@ extern "C" int64_t fused_native_layer_norm_0(const float* __restrict in0, const 
       const float v11 = fw::sqrt(v10);
       const float v13 = 0x1.0000000000000p+0f / v11;
       out4[x0] = v13;
+      const float v23 = v13;
+      out7[x0] = v23;
       fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
         const auto v1 = fw::load(in0 + (r0 + 256*x0), lanes);
         const auto v6 = v1 - fw::splat<float>(v3);
@@ -49,7 +53,7 @@ extern "C" int64_t fused_native_layer_norm_0(const float* __restrict in0, const 
   return status;
 }
 
-extern "C" int64_t fused_fusewise_mul_add_native_layer_norm_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8) {
+extern "C" int64_t fused_fusewise_mul_add_native_layer_norm_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8, float* __restrict out9, float* __restrict out10) {
   const int64_t n_x0 = 512;
   const int64_t n_r0 = 256;
   if (n_x0 == 0) return 0;
@@ -80,6 +84,8 @@ extern "C" int64_t fused_fusewise_mul_add_native_layer_norm_0(const int64_t* __r
       const float v11 = acc11.result();
       const float v12 = v11 / 0x1.0000000000000p+8f;
       out6[x0] = v12;
+      const float v30 = v12;
+      out9[x0] = v30;
       fw::Sum<float, 4> acc17;
       fw::vectors_folded<4>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
         const auto v8 = fw::load(row8 + r0, fw::Full{});
@@ -94,6 +100,8 @@ extern "C" int64_t fused_fusewise_mul_add_native_layer_norm_0(const int64_t* __r
       const float v20 = fw::sqrt(v19);
       const float v22 = 0x1.0000000000000p+0f / v20;
       out7[x0] = v22;
+      const float v32 = v22;
+      out10[x0] = v32;
       fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
         const auto v15 = fw::load(row15 + r0, fw::Full{});
         const auto v24 = fw::load(in3 + (r0), lanes);
@@ -185,9 +193,9 @@ extern "C" int64_t fused_fusewise_native_dropout_backward_sum_0(const float* __r
   {
     fw::KeepStream stream3(v2, 1u);
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t tile = point % tiles;
-      const int64_t x0 = point / tiles;
+    int64_t tile = mine.begin % tiles;
+    int64_t x0 = mine.begin / tiles;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(tile, tiles, x0)) {
       const int64_t begin = tile * width;
       const int64_t end = fw::least(n_x1, begin + width);
       const int count = static_cast<int>(fw::ceil_div(end - begin, fw::LANES));
@@ -266,9 +274,9 @@ extern "C" int64_t fused_gelu_gelu_backward_sum_0(const float* __restrict in0, c
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t tile = point % tiles;
-        const int64_t chunk = point / tiles;
+      int64_t tile = mine.begin % tiles;
+      int64_t chunk = mine.begin / tiles;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(tile, tiles, chunk)) {
         const int64_t begin = tile * 4096, end = fw::least(row, begin + 4096);
         const int64_t place = point / tiles;
         float* const acc28 = part28 + place*row;
@@ -327,46 +335,48 @@ extern "C" int64_t fused_gelu_gelu_backward_sum_0(const float* __restrict in0, c
   return status;
 }
 
-extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const int64_t* __restrict in7, float* __restrict out8, float* __restrict out9, float* __restrict out10, float* __restrict out11, float* __restrict out12, float* __restrict out13) {
+extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const float* __restrict in8, const int64_t* __restrict in9, float* __restrict out10, float* __restrict out11, float* __restrict out12, float* __restrict out13, float* __restrict out14, float* __restrict out15) {
   const int64_t n_x0 = 16;
   const int64_t n_l0 = 32;
   const int64_t n_r0 = 256;
   if (n_x0 == 0) return 0;
   int64_t status = 0;
-  const int64_t v31 = in7[0];
+  const int64_t v35 = in9[0];
   const int64_t rows = n_l0;
   const int64_t chunk_rows = fw::chunk_rows(rows);
   const int64_t chunks = fw::most(1, fw::ceil_div(rows, chunk_rows));
   const int64_t row = n_r0;
-  float* const part12 = fw::scratch<100, float>(n_x0*chunks*row);
-  if (!part12) return -1;
-  float* const part14 = fw::scratch<101, float>(n_x0*chunks*row);
-  if (!part14) return -1;
-  float* const part37 = fw::scratch<102, float>(n_x0*chunks*row);
-  if (!part37) return -1;
+  float* const part16 = fw::scratch<100, float>(n_x0*chunks*row);
+  if (!part16) return -1;
+  float* const part18 = fw::scratch<101, float>(n_x0*chunks*row);
+  if (!part18) return -1;
+  float* const part41 = fw::scratch<102, float>(n_x0*chunks*row);
+  if (!part41) return -1;
   {
     const int64_t points = n_x0 * chunks;
     #pragma omp parallel if (points > 1)
     {
-      fw::KeepStream stream32(v31, 0u);
+      fw::KeepStream stream36(v35, 0u);
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t chunk = point % chunks;
-        const int64_t x0 = point / chunks;
+      int64_t chunk = mine.begin % chunks;
+      int64_t x0 = mine.begin / chunks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
-        float* const acc12 = part12 + place*row;
-        fw::start<fw::Plus>(acc12, 0, row);
-        float* const acc14 = part14 + place*row;
-        fw::start<fw::Plus>(acc14, 0, row);
-        float* const acc37 = part37 + place*row;
-        fw::start<fw::Plus>(acc37, 0, row);
+        float* const acc16 = part16 + place*row;
+        fw::start<fw::Plus>(acc16, 0, row);
+        float* const acc18 = part18 + place*row;
+        fw::start<fw::Plus>(acc18, 0, row);
+        float* const acc41 = part41 + place*row;
+        fw::start<fw::Plus>(acc41, 0, row);
         const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);
         for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {
           const int64_t l0 = at_row;
           const float v2 = in2[l0 + 32*x0];
           const float v3 = in3[l0 + 32*x0];
-          fw::Sum<float, 2> acc19;
-          fw::Sum<float, 2> acc22;
+          const float v10 = in5[l0 + 32*x0];
+          const float v11 = in6[l0 + 32*x0];
+          fw::Sum<float, 2> acc23;
+          fw::Sum<float, 2> acc26;
           fw::vectors_folded<2>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
             const auto v0 = fw::load(in0 + (r0), lanes);
             const auto v1 = fw::load(in1 + (r0), lanes);
@@ -375,40 +385,42 @@ extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_0(const float* _
             const auto v6 = v5 * fw::splat<float>(v2);
             const auto v7 = v6 * v1;
             const auto v8 = v7 + v0;
-            fw::store<float>(out8 + (256*l0 + r0 + 8192*x0), v8, lanes);
-            const auto v10 = fw::load(in5 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v11 = v10 * v6;
-            const auto v17 = v10 * v1;
-            const auto v18 = v17 * v6;
-            acc19.add(v18, lanes, slot);
-            acc22.add(v17, lanes, slot);
-            fw::accumulate<fw::Plus>(acc12 + r0, v11, lanes);
-            fw::accumulate<fw::Plus>(acc14 + r0, v10, lanes);
-          }, [&]() FW_BODY { acc19.fold(); acc22.fold(); });
-          const float v19 = acc19.result();
-          const float v22 = acc22.result();
-          const float v20 = v19 / 0x1.0000000000000p+8f;
-          const float v23 = v22 / 0x1.0000000000000p+8f;
+            fw::store<float>(out10 + (256*l0 + r0 + 8192*x0), v8, lanes);
+            const auto v12 = v4 - fw::splat<float>(v11);
+            const auto v13 = v12 * fw::splat<float>(v10);
+            const auto v14 = fw::load(in7 + (256*l0 + r0 + 8192*x0), lanes);
+            const auto v15 = v14 * v13;
+            const auto v21 = v14 * v1;
+            const auto v22 = v21 * v13;
+            acc23.add(v22, lanes, slot);
+            acc26.add(v21, lanes, slot);
+            fw::accumulate<fw::Plus>(acc16 + r0, v15, lanes);
+            fw::accumulate<fw::Plus>(acc18 + r0, v14, lanes);
+          }, [&]() FW_BODY { acc23.fold(); acc26.fold(); });
+          const float v23 = acc23.result();
+          const float v26 = acc26.result();
+          const float v24 = v23 / 0x1.0000000000000p+8f;
+          const float v27 = v26 / 0x1.0000000000000p+8f;
           fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
             const auto v1 = fw::load(in1 + (r0), lanes);
             const auto v4 = fw::load(in4 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v5 = v4 - fw::splat<float>(v3);
-            const auto v6 = v5 * fw::splat<float>(v2);
-            const auto v10 = fw::load(in5 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v17 = v10 * v1;
-            const auto v21 = v6 * fw::splat<float>(v20);
-            const auto v24 = v17 - fw::splat<float>(v23);
-            const auto v25 = v24 - v21;
-            const auto v26 = v25 * fw::splat<float>(v2);
-            const auto v27 = fw::load(in6 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v28 = v27 + v26;
-            fw::store<float>(out11 + (256*l0 + r0 + 8192*x0), v28, lanes);
-            const auto v32 = stream32.keep(256*l0 + r0 + 8192*x0, 58982u);
-            const auto v33 = fw::from_bool<float>(v32);
-            const auto v34 = v33 * v28;
-            const auto v35 = v34 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-            fw::store<float>(out12 + (256*l0 + r0 + 8192*x0), v35, lanes);
-            fw::accumulate<fw::Plus>(acc37 + r0, v35, lanes);
+            const auto v12 = v4 - fw::splat<float>(v11);
+            const auto v13 = v12 * fw::splat<float>(v10);
+            const auto v14 = fw::load(in7 + (256*l0 + r0 + 8192*x0), lanes);
+            const auto v21 = v14 * v1;
+            const auto v25 = v13 * fw::splat<float>(v24);
+            const auto v28 = v21 - fw::splat<float>(v27);
+            const auto v29 = v28 - v25;
+            const auto v30 = v29 * fw::splat<float>(v10);
+            const auto v31 = fw::load(in8 + (256*l0 + r0 + 8192*x0), lanes);
+            const auto v32 = v31 + v30;
+            fw::store<float>(out13 + (256*l0 + r0 + 8192*x0), v32, lanes);
+            const auto v36 = stream36.keep(256*l0 + r0 + 8192*x0, 58982u);
+            const auto v37 = fw::from_bool<float>(v36);
+            const auto v38 = v37 * v32;
+            const auto v39 = v38 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+            fw::store<float>(out14 + (256*l0 + r0 + 8192*x0), v39, lanes);
+            fw::accumulate<fw::Plus>(acc41 + r0, v39, lanes);
           });
         }
       }
@@ -421,18 +433,18 @@ extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_0(const float* _
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x0 = point / blocks;
+      int64_t block = mine.begin % blocks;
+      int64_t x0 = mine.begin / blocks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {
-          const auto v12 = fw::combined<fw::Plus>(part12 + place*row + r0, chunks, row, lanes);
-          const auto v14 = fw::combined<fw::Plus>(part14 + place*row + r0, chunks, row, lanes);
-          const auto v37 = fw::combined<fw::Plus>(part37 + place*row + r0, chunks, row, lanes);
-          fw::store<float>(out9 + (r0 + 256*x0), v12, lanes);
-          fw::store<float>(out10 + (r0 + 256*x0), v14, lanes);
-          fw::store<float>(out13 + (r0 + 256*x0), v37, lanes);
+          const auto v16 = fw::combined<fw::Plus>(part16 + place*row + r0, chunks, row, lanes);
+          const auto v18 = fw::combined<fw::Plus>(part18 + place*row + r0, chunks, row, lanes);
+          const auto v41 = fw::combined<fw::Plus>(part41 + place*row + r0, chunks, row, lanes);
+          fw::store<float>(out11 + (r0 + 256*x0), v16, lanes);
+          fw::store<float>(out12 + (r0 + 256*x0), v18, lanes);
+          fw::store<float>(out15 + (r0 + 256*x0), v41, lanes);
         });
       }
     }
@@ -496,19 +508,19 @@ extern "C" int64_t fused_view_0(const float* __restrict in0, const float* __rest
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
-        const auto v0 = fw::ramp<int64_t>(x1, 1);
-        const auto v2 = fw::lt(v0, fw::splat<int64_t>(INT64_C(256)));
+        const auto v0 = fw::ramp<int32_t>(x1, 1);
+        const auto v2 = fw::lt(v0, fw::splat<int32_t>(int32_t(256)));
         const auto v3 = fw::load_where<float>(in0 + (256*x0 + x1), v2, 0x0.0p+0f, lanes);
-        const auto v4 = fw::ge(v0, fw::splat<int64_t>(INT64_C(256)));
-        const auto v6 = fw::lt(v0, fw::splat<int64_t>(INT64_C(512)));
+        const auto v4 = fw::ge(v0, fw::splat<int32_t>(int32_t(256)));
+        const auto v6 = fw::lt(v0, fw::splat<int32_t>(int32_t(512)));
         const auto v7 = v4 & v6;
         const auto v8 = fw::load_where<float>(in1 + (256*x0 + x1 - 256), v7, 0x0.0p+0f, lanes);
-        const auto v9 = fw::ge(v0, fw::splat<int64_t>(INT64_C(512)));
+        const auto v9 = fw::ge(v0, fw::splat<int32_t>(int32_t(512)));
         const auto v10 = fw::load_where<float>(in2 + (256*x0 + x1 - 512), v9, 0x0.0p+0f, lanes);
         const auto v11 = fw::select(v7, v8, v10);
         const auto v12 = fw::select(v2, v3, v11);
@@ -530,19 +542,19 @@ extern "C" int64_t fused_t_0(const float* __restrict in0, const float* __restric
   #pragma omp parallel if (points > 1)
   {
     const fw::Share mine = fw::share(points);
-    for (int64_t point = mine.begin; point < mine.end; ++point) {
-      const int64_t block = point % blocks;
-      const int64_t x0 = point / blocks;
+    int64_t block = mine.begin % blocks;
+    int64_t x0 = mine.begin / blocks;
+    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
-        const auto v0 = fw::ramp<int64_t>(x1, 1);
-        const auto v2 = fw::lt(v0, fw::splat<int64_t>(INT64_C(256)));
+        const auto v0 = fw::ramp<int32_t>(x1, 1);
+        const auto v2 = fw::lt(v0, fw::splat<int32_t>(int32_t(256)));
         const auto v3 = fw::load_where<float>(in0 + (256*x0 + x1), v2, 0x0.0p+0f, lanes);
-        const auto v4 = fw::ge(v0, fw::splat<int64_t>(INT64_C(256)));
-        const auto v6 = fw::lt(v0, fw::splat<int64_t>(INT64_C(512)));
+        const auto v4 = fw::ge(v0, fw::splat<int32_t>(int32_t(256)));
+        const auto v6 = fw::lt(v0, fw::splat<int32_t>(int32_t(512)));
         const auto v7 = v4 & v6;
         const auto v8 = fw::load_where<float>(in1 + (256*x0 + x1 - 256), v7, 0x0.0p+0f, lanes);
-        const auto v9 = fw::ge(v0, fw::splat<int64_t>(INT64_C(512)));
+        const auto v9 = fw::ge(v0, fw::splat<int32_t>(int32_t(512)));
         const auto v10 = fw::load_where<float>(in2 + (256*x0 + x1 - 512), v9, 0x0.0p+0f, lanes);
         const auto v11 = fw::select(v7, v8, v10);
         const auto v12 = fw::select(v2, v3, v11);
@@ -571,9 +583,9 @@ extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restr
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t tile = point % tiles;
-        const int64_t chunk = point / tiles;
+      int64_t tile = mine.begin % tiles;
+      int64_t chunk = mine.begin / tiles;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(tile, tiles, chunk)) {
         const int64_t begin = tile * 4096, end = fw::least(row, begin + 4096);
         const int64_t place = point / tiles;
         float* const acc13 = part13 + place*row;
@@ -585,14 +597,14 @@ extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restr
             #pragma GCC unroll 4
             for (int64_t at_row = group; at_row < group + group_rows.value; ++at_row) {
               const int64_t r0 = at_row;
-              const auto v0 = fw::ramp<int64_t>(x0, 1);
-              const auto v2 = fw::lt(v0, fw::splat<int64_t>(INT64_C(256)));
+              const auto v0 = fw::ramp<int32_t>(x0, 1);
+              const auto v2 = fw::lt(v0, fw::splat<int32_t>(int32_t(256)));
               const auto v3 = fw::load_where<float>(in0 + (256*r0 + x0), v2, 0x0.0p+0f, lanes);
-              const auto v4 = fw::ge(v0, fw::splat<int64_t>(INT64_C(256)));
-              const auto v6 = fw::lt(v0, fw::splat<int64_t>(INT64_C(512)));
+              const auto v4 = fw::ge(v0, fw::splat<int32_t>(int32_t(256)));
+              const auto v6 = fw::lt(v0, fw::splat<int32_t>(int32_t(512)));
               const auto v7 = v4 & v6;
               const auto v8 = fw::load_where<float>(in1 + (256*r0 + x0 - 256), v7, 0x0.0p+0f, lanes);
-              const auto v9 = fw::ge(v0, fw::splat<int64_t>(INT64_C(512)));
+              const auto v9 = fw::ge(v0, fw::splat<int32_t>(int32_t(512)));
               const auto v10 = fw::load_where<float>(in2 + (256*r0 + x0 - 512), v9, 0x0.0p+0f, lanes);
               const auto v11 = fw::select(v7, v8, v10);
               const auto v12 = fw::select(v2, v3, v11);
@@ -625,7 +637,7 @@ extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restr
   return status;
 }
 
-extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_1(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, float* __restrict out7, float* __restrict out8, float* __restrict out9, float* __restrict out10) {
+extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_1(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10, float* __restrict out11, float* __restrict out12) {
   const int64_t n_x0 = 16;
   const int64_t n_l0 = 32;
   const int64_t n_r0 = 256;
@@ -635,30 +647,32 @@ extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_1(const float* _
   const int64_t chunk_rows = fw::chunk_rows(rows);
   const int64_t chunks = fw::most(1, fw::ceil_div(rows, chunk_rows));
   const int64_t row = n_r0;
-  float* const part12 = fw::scratch<100, float>(n_x0*chunks*row);
-  if (!part12) return -1;
-  float* const part14 = fw::scratch<101, float>(n_x0*chunks*row);
-  if (!part14) return -1;
+  float* const part16 = fw::scratch<100, float>(n_x0*chunks*row);
+  if (!part16) return -1;
+  float* const part18 = fw::scratch<101, float>(n_x0*chunks*row);
+  if (!part18) return -1;
   {
     const int64_t points = n_x0 * chunks;
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t chunk = point % chunks;
-        const int64_t x0 = point / chunks;
+      int64_t chunk = mine.begin % chunks;
+      int64_t x0 = mine.begin / chunks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
-        float* const acc12 = part12 + place*row;
-        fw::start<fw::Plus>(acc12, 0, row);
-        float* const acc14 = part14 + place*row;
-        fw::start<fw::Plus>(acc14, 0, row);
+        float* const acc16 = part16 + place*row;
+        fw::start<fw::Plus>(acc16, 0, row);
+        float* const acc18 = part18 + place*row;
+        fw::start<fw::Plus>(acc18, 0, row);
         const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);
         for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {
           const int64_t l0 = at_row;
           const float v2 = in2[l0 + 32*x0];
           const float v3 = in3[l0 + 32*x0];
-          fw::Sum<float, 2> acc19;
-          fw::Sum<float, 2> acc22;
+          const float v10 = in5[l0 + 32*x0];
+          const float v11 = in6[l0 + 32*x0];
+          fw::Sum<float, 2> acc23;
+          fw::Sum<float, 2> acc26;
           fw::vectors_folded<2>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
             const auto v0 = fw::load(in0 + (r0), lanes);
             const auto v1 = fw::load(in1 + (r0), lanes);
@@ -667,34 +681,36 @@ extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_1(const float* _
             const auto v6 = v5 * fw::splat<float>(v2);
             const auto v7 = v6 * v1;
             const auto v8 = v7 + v0;
-            fw::store<float>(out7 + (256*l0 + r0 + 8192*x0), v8, lanes);
-            const auto v10 = fw::load(in5 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v11 = v10 * v6;
-            const auto v17 = v10 * v1;
-            const auto v18 = v17 * v6;
-            acc19.add(v18, lanes, slot);
-            acc22.add(v17, lanes, slot);
-            fw::accumulate<fw::Plus>(acc12 + r0, v11, lanes);
-            fw::accumulate<fw::Plus>(acc14 + r0, v10, lanes);
-          }, [&]() FW_BODY { acc19.fold(); acc22.fold(); });
-          const float v19 = acc19.result();
-          const float v22 = acc22.result();
-          const float v20 = v19 / 0x1.0000000000000p+8f;
-          const float v23 = v22 / 0x1.0000000000000p+8f;
+            fw::store<float>(out9 + (256*l0 + r0 + 8192*x0), v8, lanes);
+            const auto v12 = v4 - fw::splat<float>(v11);
+            const auto v13 = v12 * fw::splat<float>(v10);
+            const auto v14 = fw::load(in7 + (256*l0 + r0 + 8192*x0), lanes);
+            const auto v15 = v14 * v13;
+            const auto v21 = v14 * v1;
+            const auto v22 = v21 * v13;
+            acc23.add(v22, lanes, slot);
+            acc26.add(v21, lanes, slot);
+            fw::accumulate<fw::Plus>(acc16 + r0, v15, lanes);
+            fw::accumulate<fw::Plus>(acc18 + r0, v14, lanes);
+          }, [&]() FW_BODY { acc23.fold(); acc26.fold(); });
+          const float v23 = acc23.result();
+          const float v26 = acc26.result();
+          const float v24 = v23 / 0x1.0000000000000p+8f;
+          const float v27 = v26 / 0x1.0000000000000p+8f;
           fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
             const auto v1 = fw::load(in1 + (r0), lanes);
             const auto v4 = fw::load(in4 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v5 = v4 - fw::splat<float>(v3);
-            const auto v6 = v5 * fw::splat<float>(v2);
-            const auto v10 = fw::load(in5 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v17 = v10 * v1;
-            const auto v21 = v6 * fw::splat<float>(v20);
-            const auto v24 = v17 - fw::splat<float>(v23);
-            const auto v25 = v24 - v21;
-            const auto v26 = v25 * fw::splat<float>(v2);
-            const auto v27 = fw::load(in6 + (256*l0 + r0 + 8192*x0), lanes);
-            const auto v28 = v27 + v26;
-            fw::store<float>(out10 + (256*l0 + r0 + 8192*x0), v28, lanes);
+            const auto v12 = v4 - fw::splat<float>(v11);
+            const auto v13 = v12 * fw::splat<float>(v10);
+            const auto v14 = fw::load(in7 + (256*l0 + r0 + 8192*x0), lanes);
+            const auto v21 = v14 * v1;
+            const auto v25 = v13 * fw::splat<float>(v24);
+            const auto v28 = v21 - fw::splat<float>(v27);
+            const auto v29 = v28 - v25;
+            const auto v30 = v29 * fw::splat<float>(v10);
+            const auto v31 = fw::load(in8 + (256*l0 + r0 + 8192*x0), lanes);
+            const auto v32 = v31 + v30;
+            fw::store<float>(out12 + (256*l0 + r0 + 8192*x0), v32, lanes);
           });
         }
       }
@@ -707,16 +723,16 @@ extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_1(const float* _
     #pragma omp parallel if (points > 1)
     {
       const fw::Share mine = fw::share(points);
-      for (int64_t point = mine.begin; point < mine.end; ++point) {
-        const int64_t block = point % blocks;
-        const int64_t x0 = point / blocks;
+      int64_t block = mine.begin % blocks;
+      int64_t x0 = mine.begin / blocks;
+      for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {
-          const auto v12 = fw::combined<fw::Plus>(part12 + place*row + r0, chunks, row, lanes);
-          const auto v14 = fw::combined<fw::Plus>(part14 + place*row + r0, chunks, row, lanes);
-          fw::store<float>(out8 + (r0 + 256*x0), v12, lanes);
-          fw::store<float>(out9 + (r0 + 256*x0), v14, lanes);
+          const auto v16 = fw::combined<fw::Plus>(part16 + place*row + r0, chunks, row, lanes);
+          const auto v18 = fw::combined<fw::Plus>(part18 + place*row + r0, chunks, row, lanes);
+          fw::store<float>(out10 + (r0 + 256*x0), v16, lanes);
+          fw::store<float>(out11 + (r0 + 256*x0), v18, lanes);
         });
       }
     }

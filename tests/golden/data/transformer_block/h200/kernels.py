@@ -40,11 +40,9 @@ def fused_fusewise_mul_add_native_layer_norm_0(in0, in1, in2, in3, in4, out5, ou
     r = tl.arange(0, RBLOCK)
     v1 = tl.load(in0)
     v2 = lib.keep8(v1, tl.arange(0, RBLOCK // 8) + (x * 256), 0, 58982)
-    v3 = lib.to_bf16(v2.to(tl.float32))
     v5 = tl.load(in1 + x * 2048 + r)
-    v8 = lib.mul_bf16(v5, v3)
-    v9 = lib.widen_bf16(v8)
-    v10 = v9 * 1.1111111111111112
+    v6 = lib.widen_bf16(v5)
+    v10 = v6 * tl.where(v2, 1.1111111111111112, 0.0)
     v11 = lib.to_bf16(v10)
     v13 = tl.load(in2 + x * 2048 + r)
     v16 = lib.add_bf16(v13, v11)
@@ -92,11 +90,9 @@ def fused_fusewise_mul_add_0(in0, in1, in2, out3):
     x = x0 + tl.arange(0, XBLOCK)
     v1 = tl.load(in0)
     v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8), 1, 58982)
-    v3 = lib.to_bf16(v2.to(tl.float32))
     v5 = tl.load(in1 + x)
-    v8 = lib.mul_bf16(v5, v3)
-    v9 = lib.widen_bf16(v8)
-    v10 = v9 * 1.1111111111111112
+    v6 = lib.widen_bf16(v5)
+    v10 = v6 * tl.where(v2, 1.1111111111111112, 0.0)
     v11 = lib.to_bf16(v10)
     v13 = tl.load(in2 + x)
     v16 = lib.add_bf16(v13, v11)
@@ -125,12 +121,10 @@ def fused_fusewise_native_dropout_backward_sum_0(in0, in1, out2, out3):
         v1 = tl.load(in0 + r * 2048 + (i8 * 131072 + i9), eviction_policy="evict_first")
         v2 = lib.widen_bf16(v1)
         v4 = lib.keep1(v3, r * 2048 + i8 * 131072 + i9, 1, 58982)
-        v5 = v4.to(tl.float32)
-        v6 = v5 * v2
-        v7 = v6 * 1.1111111111111112
+        v7 = v2 * tl.where(v4, 1.1111111111111112, 0.0)
         v8 = lib.to_bf16(v7)
         tl.store(out2 + r * 2048 + (i8 * 131072 + i9), v8)
-        v10 = lib.round_bf16(v7)
+        v10 = lib.widen_bf16(v8)
         a11 = a11 + v10
     v11 = lib.reduce_sum(a11, 0, True)
     tl.store(out3 + x, v11)
@@ -185,7 +179,7 @@ def fused_gelu_gelu_backward_sum_0(in0, in1, out2, out3, out4):
         v28 = v27 * v25
         v29 = lib.to_bf16(v28)
         tl.store(out3 + r * 8192 + (i7 * 16777216 + i8), v29)
-        v31 = lib.round_bf16(v28)
+        v31 = lib.widen_bf16(v29)
         a32 = a32 + v31
     v32 = lib.reduce_sum(a32, 0, True)
     tl.store(out4 + x, v32)
@@ -241,12 +235,10 @@ def fused_native_layer_norm_backward_add_fusewise_native_dropout_backward_0(in0,
         v32 = lib.widen_bf16(v31)
         tl.store(out9 + (l * 2048 + x * 131072) + r, v32)
         v36 = lib.keep8(v35, tl.arange(0, RBLOCK // 8) + (l * 256 + x * 16384), 0, 58982)
-        v37 = v36.to(tl.float32)
-        v38 = v37 * v32
-        v39 = v38 * 1.1111111111111112
+        v39 = v32 * tl.where(v36, 1.1111111111111112, 0.0)
         v40 = lib.to_bf16(v39)
         tl.store(out10 + (l * 2048 + x * 131072) + r, v40)
-        v42 = lib.round_bf16(v39)
+        v42 = lib.widen_bf16(v40)
         a43 = a43 + v42
     tl.store(out7 + x * 2048 + r, a9)
     tl.store(out8 + x * 2048 + r, a11)
@@ -288,7 +280,7 @@ def fused_view_0(in0, in1, in2, out3):
     y = (pid // 6)
     x0 = (pid % 6) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
-    v0 = (x).to(tl.int64)
+    v0 = (x).to(tl.int32)
     v2 = v0 < 2048
     v3 = tl.load(in0 + y * 2048 + x, v2, other=0.0)
     v4 = v0 >= 2048
@@ -309,7 +301,7 @@ def fused_t_0(in0, in1, in2, out3):
     y = (pid // 6)
     x0 = (pid % 6) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
-    v0 = (x).to(tl.int64)
+    v0 = (x).to(tl.int32)
     v2 = v0 < 2048
     v3 = tl.load(in0 + y * 2048 + x, v2, other=0.0)
     v4 = v0 >= 2048
@@ -330,7 +322,7 @@ def fused_sum_2(in0, in1, in2, out3):
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
     i4 = x % 6144
-    v0 = (i4).to(tl.int64)
+    v0 = (i4).to(tl.int32)
     v2 = v0 < 2048
     v4 = v0 >= 2048
     v6 = v0 < 4096
