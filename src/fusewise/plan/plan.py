@@ -212,8 +212,9 @@ def _name(graph: Graph, nodes: tuple[int, ...], used: dict[str, int]) -> str:
     """For example `fused_gelu_add_native_layer_norm_0`."""
     words: dict[str, None] = {}
     for n in nodes:
+        # `aten.gelu.default`, `fusewise.keep.default`: the op without namespace and overload
         aten = graph[n].origin.aten or graph[n].op
-        words[re.sub(r"\W", "_", aten.removeprefix("aten.").split(".")[0])] = None
+        words[re.sub(r"\W", "_", aten.split(".")[1 if "." in aten else 0])] = None
     stem = "fused_" + "_".join(list(words)[:4]).strip("_")
     used[stem] = used.get(stem, -1) + 1
     return f"{stem}_{used[stem]}"
