@@ -43,7 +43,6 @@ def run_captured(captured: Captured, inputs: Sequence[Any]) -> list[Any]:
     """The caller's results for its arguments."""
     graph = captured.graph
     symbols = captured.symbol_values(inputs)
-    numbers: dict[int, Any] = {}
 
     def strides(node: int) -> list[int] | None:
         found = graph.strides.get(node)
@@ -73,8 +72,6 @@ def run_captured(captured: Captured, inputs: Sequence[Any]) -> list[Any]:
     for node, array in zip(graph.outputs, arrays, strict=True):
         if graph[node].op == "input":
             made.append(tensors[graph[node].attr("position")])
-        elif node in numbers:
-            made.append(numbers[node])
         else:
             made.append(to_torch(array, graph[node].dtype, strides(node)))
     results: list[Any] = []

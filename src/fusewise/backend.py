@@ -30,9 +30,7 @@ Compiled: TypeAlias = Callable[..., Any]
 class CompileGraph(Protocol):
     """Compiles one FX graph of ATen ops; the result takes a list of arguments, clears it and returns a list."""
 
-    def __call__(
-        self, gm: GraphModule, example_inputs: Sequence[Any], options: Options, *, role: Role
-    ) -> Compiled: ...
+    def __call__(self, gm: GraphModule, example_inputs: Sequence[Any], options: Options, *, role: Role) -> Compiled: ...
 
 
 class Backend:

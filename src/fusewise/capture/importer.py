@@ -323,9 +323,7 @@ class _Importer:
         return found
 
     def _spec(self, tensor: torch.Tensor) -> TensorSpec:
-        return TensorSpec(
-            self.symbols.sizes(tensor.shape), TO_IR[tensor.dtype], self.symbols.sizes(tensor.stride())
-        )
+        return TensorSpec(self.symbols.sizes(tensor.shape), TO_IR[tensor.dtype], self.symbols.sizes(tensor.stride()))
 
     def _settle(self, value: Value | None, spec: TensorSpec | None) -> Value | None:
         """`value`, checked against what PyTorch says, with eager's strides where it is stored."""

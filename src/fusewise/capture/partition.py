@@ -265,11 +265,7 @@ class _Prices:
         viewed = viewed_operand(node)
         if viewed is not None:
             return self._is_stored(viewed)
-        return (
-            not self.is_fusible(node)
-            or self._feeds_wall(node, self.side.forward)
-            or self._crosses_wall(node)
-        )
+        return not self.is_fusible(node) or self._feeds_wall(node, self.side.forward) or self._crosses_wall(node)
 
     def _feeds_wall(self, node: Node, within: Iterable[Node]) -> bool:
         """True where a PyTorch op among `within` reads the value, or a view of it."""
