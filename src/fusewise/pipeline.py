@@ -188,11 +188,19 @@ def _build(kernels: Mapping[str, Kernel], device: str, options: Options) -> tupl
         library = build(source)
         return source, {name: library.function(name) for name in kernels}, ""
     from fusewise.codegen.triton import module
+    from fusewise.runtime.index_width import choose_by_size, narrow_variant
     from fusewise.runtime.triton import build_launchers
 
-    source = module(list(kernels.values()), exact)
+    narrow = {name: variant for name, k in kernels.items() if (variant := narrow_variant(k)) is not None}
+    variants = [*kernels.values(), *narrow.values()]
+    source = module(variants, exact)
+    built = build_launchers(source, variants, device, later=narrow.keys())
+    launches = {
+        name: choose_by_size(k, built[narrow[name].name], built[name]) if name in narrow else built[name]
+        for name, k in kernels.items()
+    }
     stream = f"torch._C._cuda_getCurrentRawStream({torch.device(device).index or 0})"
-    return source, build_launchers(source, list(kernels.values()), device), stream
+    return source, launches, stream
 
 
 def _opaques(captured: Captured, plan: Plan) -> dict[int, Opaque]:

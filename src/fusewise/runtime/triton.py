@@ -10,7 +10,7 @@ import contextlib
 import math
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -120,16 +120,20 @@ class Launcher:
         return launch
 
 
-def build_launchers(source: str, kernels: Sequence[Kernel], device: str) -> dict[str, Launch]:
+def build_launchers(
+    source: str, kernels: Sequence[Kernel], device: str, later: Collection[str] = ()
+) -> dict[str, Launch]:
     """The launch function of each kernel of a generated module, by name; the aligned variants are compiled at once.
 
     Args:
         device: `cuda` or `cuda:1`.
+        later: kernels that are compiled when they are first called.
     """
     found: dict[str, Launch] = {}
     for kernel in kernels:
         launcher = Launcher(source, kernel, torch.device(device))
-        launcher.compiled(True)
+        if kernel.name not in later:
+            launcher.compiled(True)
         found[kernel.name] = launcher.launch
     return found
 
