@@ -2,7 +2,7 @@
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_gelu_fusewise_mul_add_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5, float* __restrict out6, float* __restrict out7) {
+extern "C" int64_t fused_gelu_keep_mul_add_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5, float* __restrict out6, float* __restrict out7) {
   const int64_t n_x0 = 4096;
   const int64_t n_r0 = 1024;
   if (n_x0 == 0) return 0;
@@ -73,7 +73,7 @@ extern "C" int64_t fused_gelu_fusewise_mul_add_0(const int64_t* __restrict in0, 
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_gelu_fusewise_mul_add_0(const float* __restrict in0, const float* __restrict in1, const int64_t* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, float* __restrict out7, float* __restrict out8, float* __restrict out9, float* __restrict out10) {
+extern "C" int64_t fused_gelu_keep_mul_add_0(const float* __restrict in0, const float* __restrict in1, const int64_t* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, float* __restrict out7, float* __restrict out8, float* __restrict out9, float* __restrict out10) {
   const int64_t n_x0 = 16;
   const int64_t n_l0 = 256;
   const int64_t n_r0 = 1024;

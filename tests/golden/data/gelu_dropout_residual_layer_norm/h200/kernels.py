@@ -7,7 +7,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_gelu_fusewise_mul_add_0(in0, in1, in2, in3, in4, out5, out6, out7):
+def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, out5, out6, out7):
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
@@ -53,7 +53,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_gelu_fusewise_mul_add_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10):
+def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10):
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)

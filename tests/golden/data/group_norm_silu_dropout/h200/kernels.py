@@ -94,7 +94,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_fusewise_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9, out10):
+def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9, out10):
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)

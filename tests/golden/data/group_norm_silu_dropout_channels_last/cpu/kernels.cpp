@@ -78,7 +78,7 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_fusewise_native_dropout_backward_clone_sub_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10) {
+extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 32;
   const int64_t n_x2 = 8;

@@ -100,7 +100,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_fusewise_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9, out10):
+def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9, out10):
     XBLOCK: tl.constexpr = 32
     RBLOCK: tl.constexpr = 64
     x0 = tl.program_id(0) * XBLOCK

@@ -53,7 +53,7 @@ extern "C" int64_t fused_native_layer_norm_getitem_0(const float* __restrict in0
   return status;
 }
 
-extern "C" int64_t fused_fusewise_mul_add_native_layer_norm_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8, float* __restrict out9, float* __restrict out10) {
+extern "C" int64_t fused_keep_mul_add_native_layer_norm_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8, float* __restrict out9, float* __restrict out10) {
   const int64_t n_x0 = 512;
   const int64_t n_r0 = 256;
   if (n_x0 == 0) return 0;
@@ -146,7 +146,7 @@ extern "C" int64_t fused_gelu_0(const float* __restrict in0, float* __restrict o
   return status;
 }
 
-extern "C" int64_t fused_fusewise_mul_add_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3) {
+extern "C" int64_t fused_keep_mul_add_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3) {
   const int64_t n_x0 = 131072;
   if (n_x0 == 0) return 0;
   int64_t status = 0;
@@ -179,7 +179,7 @@ extern "C" int64_t fused_fusewise_mul_add_0(const int64_t* __restrict in0, const
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_fusewise_native_dropout_backward_sum_0(const float* __restrict in0, const int64_t* __restrict in1, float* __restrict out2, float* __restrict out3) {
+extern "C" int64_t fused_keep_native_dropout_backward_sum_0(const float* __restrict in0, const int64_t* __restrict in1, float* __restrict out2, float* __restrict out3) {
   const int64_t n_x0 = 16;
   const int64_t n_x1 = 256;
   const int64_t n_r0 = 32;

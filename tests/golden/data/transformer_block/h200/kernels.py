@@ -34,7 +34,7 @@ def fused_native_layer_norm_0(in0, in1, in2, out3, out4, out5):
 
 
 @triton.jit
-def fused_fusewise_mul_add_native_layer_norm_0(in0, in1, in2, in3, in4, out5, out6, out7, out8):
+def fused_keep_mul_add_native_layer_norm_0(in0, in1, in2, in3, in4, out5, out6, out7, out8):
     RBLOCK: tl.constexpr = 2048
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
@@ -84,7 +84,7 @@ def fused_gelu_0(in0, out1):
 
 
 @triton.jit
-def fused_fusewise_mul_add_0(in0, in1, in2, out3):
+def fused_keep_mul_add_0(in0, in1, in2, out3):
     XBLOCK: tl.constexpr = 2048
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
@@ -107,7 +107,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_fusewise_native_dropout_backward_sum_0(in0, in1, out2, out3):
+def fused_keep_native_dropout_backward_sum_0(in0, in1, out2, out3):
     XBLOCK: tl.constexpr = 64
     RBLOCK: tl.constexpr = 32
     x0 = tl.program_id(0) * XBLOCK
@@ -199,7 +199,7 @@ def fused_sum_1(in0, out1):
 
 
 @triton.jit
-def fused_native_layer_norm_backward_add_fusewise_native_dropout_backward_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10, out11):
+def fused_native_layer_norm_backward_add_keep_native_dropout_backward_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10, out11):
     RBLOCK: tl.constexpr = 2048
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
