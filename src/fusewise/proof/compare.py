@@ -8,11 +8,11 @@ no more than
     over all elements, root mean square:  error(fused) <= r error(eager) + (1/4 + 2 / sqrt(n)) epsilon
     at each element:  |fused - fp64| <= r max |eager - fp64| + 2 units in the last place of fp64's value
 
-with r = 1.5 (1 + 3 / sqrt(n)). r is 1.5 but for the uncertainty of an error that n elements tell: two roundings of equal
-quality differ by that much, and a result of a single number may be lucky in eager. Epsilon is relative to the result's
-size and no smaller than the spacing of subnormal numbers. NaN and infinities must stand where eager has them; where
-eager itself overflows and fp64 does not, nothing is asked of the element. Integers and truth values must be equal.
-Where no fp64 result is known, the result must be as close to eager's as `torch.testing` asks for its type. The
+with r = 1.5 (1 + 3 / sqrt(n)). r is 1.5 but for the uncertainty of an error that n elements tell: two roundings of
+equal quality differ by that much, and a result of a single number may be lucky in eager. Epsilon is relative to the
+result's size and no smaller than the spacing of subnormal numbers. NaN and infinities must stand where eager has them;
+where eager itself overflows and fp64 does not, nothing is asked of the element. Integers and truth values must be
+equal. Where no fp64 result is known, the result must be as close to eager's as `torch.testing` asks for its type. The
 constants are those of the bench (`fusewise.measure.check`).
 """
 
@@ -79,23 +79,27 @@ def compare(fused: torch.Tensor, eager: torch.Tensor, fp64: torch.Tensor | None,
     if not fused.is_floating_point() or fused.dtype not in _CLOSE:
         return _compare_exactly(fused, eager, EQUAL_RULE)
     same = same_bits(fused, eager)
+    rule = BIT_RULE if exact else CLOSE_RULE if fp64 is None else ERROR_RULE
+    if same.all():
+        known = None if fp64 is None else _relative(eager, fp64.detach(), fp64.isfinite() & eager.isfinite())
+        return Outcome(True, 0, known, known, True, rule)
     ulp = max_ulp(fused, eager)
     if fp64 is None:
         wrong = ~same if exact else ~_close(fused, eager)
-        return Outcome(bool(same.all()), ulp, None, None, *_verdict(wrong, BIT_RULE if exact else CLOSE_RULE))
+        return Outcome(False, ulp, None, None, *_verdict(wrong, rule))
     fp64 = fp64.detach()
     counted = fp64.isfinite() & eager.isfinite() & fused.isfinite()
     error, eager_error = _relative(fused, fp64, counted), _relative(eager, fp64, counted)
     if exact:
-        wrong, rule = ~same, BIT_RULE
+        wrong = ~same
     else:
-        wrong, rule = _outside(fused, eager, fp64) & ~same, ERROR_RULE
+        wrong = _outside(fused, eager, fp64) & ~same
         limit = _ratio(fused) * eager_error + _rounding(fp64, counted, torch.finfo(fused.dtype))
         if not wrong.any() and error > limit:
             distance = torch.where(counted, (fused.double() - fp64).abs(), 0.0)
             wrong = distance == distance.max()
             rule = f"error {error:.3g} over all elements, and {limit:.3g} is allowed"
-    return Outcome(bool(same.all()), ulp, error, eager_error, *_verdict(wrong, rule))
+    return Outcome(False, ulp, error, eager_error, *_verdict(wrong, rule))
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
