@@ -201,6 +201,15 @@ def large_cases() -> Iterator[Case]:
     yield Case(m.done(), {"a": data(U8, 2048 * 2100)}, dict.fromkeys("oh", 2048 * 2100), {"s0": 2100})
 
 
+def large_row_cases() -> Iterator[Case]:
+    n = sizes.symbol("s0")
+    m = Make("direct_rows", [Axis("x0", 3), Axis("r0", n, True), Axis("r1", 32, True)], "r1")
+    place = axis("x0") * (n * 32) + axis("r0") * 32 + axis("r1")
+    a = m.load("a", F32, place)
+    m.store("o", place, m.op("sub", a, m.reduce("max", a)))
+    yield Case(m.done(), {"a": data(F32, 3 * 50 * 32)}, {"o": 3 * 50 * 32}, {"s0": 50})
+
+
 def load_cases() -> Iterator[Case]:
     # an embedding: the row's number is data
     m = Make("embedding", [Axis("x0", 11), Axis("x1", 45)], "x1")
@@ -259,6 +268,12 @@ def random_cases() -> Iterator[Case]:
         r = m.random(kind, m.load("seed", I64, at()), at(("x0", 1), const=2**36 - 100), 2, 0.5, dtype)
         m.store("o", at(("x0", 1)), r)
         yield Case(m.done(), {"seed": seed}, {"o": 200})
+        # the elements of lanes that a mask leaves out are below 0
+        m = Make(f"{kind}_below", [Axis("x0", 64)], "x0")
+        r = m.random(kind, m.load("seed", I64, at()), at(("x0", 1), const=-21), 2, 0.5, dtype)
+        used = m.op("ge", m.index(axis("x0")), m.const(21, I64))
+        m.store("o", at(("x0", 1)), m.op("where", used, r, m.const(0, dtype)))
+        yield Case(m.done(), {"seed": seed}, {"o": 64})
     for p in [0.0, 1.0, 1e-9]:
         m = Make(f"keep_{str(p).replace('.', '_').replace('-', 'm')}", [Axis("x0", 100)], "x0")
         m.store("o", at(("x0", 1)), m.random("keep", m.load("seed", I64, at()), at(("x0", 1)), 0, p, BOOL))
@@ -447,6 +462,7 @@ CASES = [
     *split_cases(),
     *square_cases(),
     *large_cases(),
+    *large_row_cases(),
     *pointwise_cases(),
     *layout_cases(),
     *load_cases(),

@@ -115,9 +115,12 @@ def direct_stores(scope: Scope, vector: Axis, begin: str) -> dict[int, str]:
     before it is written to. `begin`: first place on the vector axis.
     """
     kernel = scope.kernel
+    fixed = {vector.name, *(a.name for a in kernel.parallel)}
     found: dict[int, str] = {}
     for number, instr in enumerate(kernel.body):
         if not isinstance(instr, Store) or not instr.index.is_affine or instr.index.coefficient(vector.name) != 1:
+            continue
+        if not instr.index.axes() <= fixed:
             continue
         buffer = kernel.buffers[instr.buffer]
         sizes = kernel.axis_sizes()

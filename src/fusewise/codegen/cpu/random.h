@@ -119,7 +119,7 @@ template <int ELEMENTS, uint32_t STREAM> class PhiloxStream {
   FW_INLINE uint64_t find(int64_t e) {
     uint64_t at = static_cast<uint64_t>(e) - first_;
     if (__builtin_expect(at > ELEMENTS * BLOCKS - LANES, 0)) {
-      const uint64_t block = static_cast<uint64_t>(e) / ELEMENTS;
+      const uint64_t block = static_cast<uint64_t>(e >> (ELEMENTS == 8 ? 3 : 2));  // of lanes not used e may be below 0
       first_ = block * ELEMENTS;
       refill(block);
       at = static_cast<uint64_t>(e) - first_;
