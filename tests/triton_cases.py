@@ -144,6 +144,43 @@ def half_forms() -> Iterator[Scheduled]:
         yield scheduled(m, "flat", schedule, inputs=inputs, outputs={"o": 300, "t": 300}, ulps=1)
 
 
+def chain(dtype: DType, count: int = 300) -> Scheduled:
+    """Constants that 16 bits do not hold, and extremes between two roundings."""
+    m = Make(f"constants_{dtype}", [Axis("x0", count)], None)
+    x = m.load("a", dtype, at(("x0", 1)))
+    for scale in (1.01, -0.3, 1.25):
+        for op, number in (("mul", scale), ("add", 0.007), ("maximum", -0.5), ("minimum", 2.0)):
+            wide = m.op("cast", x, dtype=F32)
+            x = m.op("cast", m.op(op, wide, m.const(number, F32)), dtype=dtype)
+    m.store("o", at(("x0", 1)), x)
+    values = floats(count)
+    values[:4] = [np.inf, -np.inf, np.nan, -0.0]
+    schedule = TritonSchedule((), ("x0",), 1, 128, 1, True, 4)
+    return scheduled(m, "flat", schedule, inputs={"a": values}, outputs={"o": count}, ulps=1)
+
+
+def integers() -> Iterator[Scheduled]:
+    """Positions compared with data: 32 bits where they do; a sum that picks one element of a row."""
+    for label, persistent, r_block in [("row", True, 128), ("loop", False, 32)]:
+        m = Make("positions", [Axis("x0", 12), Axis("r0", 100, True)], None, persistent)
+        place = at(("x0", 100), ("r0", 1))
+        column, row = m.index(at(("r0", 1))), m.index(at(("x0", 1)))
+        target = m.load("t", I64, at(("x0", 1)))
+        value = m.load("v", F32, at(("x0", 1)))
+        hit = m.op("eq", column, target)
+        picked = m.reduce("sum", m.op("where", hit, value, m.const(0.0, F32)))
+        causal = m.op("le", m.op("add", column, m.const(3, I64)), m.op("mul", row, m.const(7, I64)))
+        below = m.op("lt", target, column)
+        choice = m.op("where", m.op("and", causal, below), m.load("a", F32, place), picked)
+        m.store("o", place, choice)
+        if persistent:
+            m.store("n", at(("x0", 1)), m.reduce("sum", m.op("cast", hit, dtype=I64)))
+        far = [0, 99, 100, -1, 2**40, -(2**40), 2**32 + 5, 2**31 - 1, -(2**31), 7, 50, 1]
+        inputs = {"t": np.array(far, np.int64), "v": floats(12).astype(np.float32), "a": floats(1200)}
+        schedule = TritonSchedule((), ("x0",), 1, 1, r_block, persistent, 4)
+        yield scheduled(m, label, schedule, inputs=inputs, outputs={"o": 1200, "n": 12})
+
+
 def dropout(dtype: DType, count: int = 300) -> Make:
     """x * mask / 0.8 with each op's result rounded to `dtype`."""
     m = Make(f"dropout_{dtype}", [Axis("x0", count)], None)
@@ -251,7 +288,17 @@ def points(case: Case) -> int:
 
 
 def all_cases() -> list[Scheduled]:
-    return [*from_cpp(), *random_forms(), *half_forms(), *dropouts(), *activations(), *rows_forms()]
+    return [
+        *from_cpp(),
+        *random_forms(),
+        *half_forms(),
+        chain(BF16),
+        chain(F16),
+        *integers(),
+        *dropouts(),
+        *activations(),
+        *rows_forms(),
+    ]
 
 
 def tensors(case: Case, device: str) -> dict[str, torch.Tensor]:

@@ -12,11 +12,11 @@ from fusewise.codegen.triton_index import aligned_sizes, content, make_tile, siz
 from fusewise.errors import IRError
 from fusewise.ir import sizes
 from fusewise.ir.affine import axis
-from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
+from fusewise.ir.dtypes import BF16, BOOL, F16, F32, I64, DType
 from fusewise.ir.graph import Origin
 from fusewise.lower.kernel import Axis, Compute, Kernel, TritonSchedule
 from tests.cpu.cpp_kernels import Make, at, loaded
-from tests.triton_cases import dropout
+from tests.triton_cases import chain, dropout, integers
 
 
 def flat(block: int, bits: int = 32) -> TritonSchedule:
@@ -210,6 +210,29 @@ def test_dropout_is_one_product() -> None:
         text = module([replace(dropout(dtype, 1024).done(), schedule=flat(1024))], True)
         assert " * tl.where(v1, 1.25, 0.0)" in text
         assert "tl.float32)" not in text and "mul_bf16" not in text
+
+
+def test_rounding_what_is_16_bits_wide_already_is_left_out() -> None:
+    text = module([chain(BF16).kernel], True)
+    assert text.count("lib.maximum_bf16(") == text.count("lib.minimum_bf16(") == 3
+    assert text.count("lib.to_bf16(") == 3  # the sums; what follows is 16 bits wide
+    assert "lib.scale_bf16(" not in text
+    assert module([chain(BF16).kernel], False).count("lib.scale_bf16(") == 2
+    assert "lib.scale_f16(" not in module([chain(F16).kernel], False)
+
+
+def test_positions_are_compared_in_32_bits() -> None:
+    row, loop = (module([one.kernel], True) for one in integers())
+    assert " == lib.clamp_i32(v" in row
+    assert "lib.clamp_i32(v" in loop and "tl.sum" not in loop
+    # the position itself is never widened
+    assert "r.to(tl.int64)" not in row
+
+
+def test_a_sum_that_picks_one_element_needs_no_loop() -> None:
+    row, loop = (module([one.kernel], True) for one in integers())
+    assert "tl.where((v2 >= 0) & (v2 < 100), v3, 0)" in row
+    assert loop.count("for r0 in") == 1
 
 
 def square_sum(op: str) -> Kernel:

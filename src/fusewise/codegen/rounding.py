@@ -208,7 +208,7 @@ def contractions(kernel: Kernel, taken: Mapping[int, Form]) -> dict[int, Form]:
 
 
 def packed_forms(kernel: Kernel, exact: bool) -> dict[int, Form]:
-    """Casts to 16 bits of a sum, difference or product of two 16-bit values: one packed instruction for two elements.
+    """Casts to 16 bits of a sum, product or extreme of two 16-bit values: one packed instruction for two elements.
 
     f32 has at least twice the bits of both 16-bit formats and two more, so rounding the exact result once gives the
     bits of rounding it to f32 first; a bf16 product below the normal range of f32 is the one exception.
@@ -219,7 +219,8 @@ def packed_forms(kernel: Kernel, exact: bool) -> dict[int, Form]:
         if not (isinstance(instr, Compute) and instr.op == "cast" and instr.dtype.is_half):
             continue
         source = kernel.body[instr.args[0]]
-        if not (isinstance(source, Compute) and source.op in ("add", "sub", "mul") and source.dtype == F32):
+        packed = ("add", "sub", "mul", "minimum", "maximum")
+        if not (isinstance(source, Compute) and source.op in packed and source.dtype == F32):
             continue
         if exact and source.op == "mul" and instr.dtype == BF16:
             continue
@@ -230,7 +231,57 @@ def packed_forms(kernel: Kernel, exact: bool) -> dict[int, Form]:
         if only and None not in parts and not constant:
             args = tuple(p for p in parts if p is not None)
             forms[number] = Form(f"lib.{source.op}_{target.name}({{0}}, {{1}})", args, target)
+        elif only and not exact and target == BF16 and source.op == "mul":
+            for part, other in (parts, parts[::-1]):
+                scale = _constant(kernel, source.args[0] if part is parts[1] else source.args[1])
+                if part is not None and other is None and scale is not None and _splits(scale):
+                    forms[number] = Form(f"lib.scale_bf16({{0}}, {scale!r})", (part,))
     return forms
+
+
+def _splits(number: float) -> bool:
+    """True where a number and its lower half are normal bf16 numbers."""
+    return 2.0**-100 < abs(number) < 2.0**100
+
+
+def identities(kernel: Kernel, taken: Mapping[int, Form]) -> dict[int, Form]:
+    """Roundings of what is 16 bits wide already: a choice, extreme, sign or absolute value of widened numbers.
+
+    Args:
+        taken: casts to 16 bits that have a packed form.
+    """
+    forms: dict[int, Form] = {}
+    held: dict[int, DType | None] = {}
+    for number, instr in enumerate(kernel.body):
+        held[number] = _held(kernel, held, number)
+        if not (isinstance(instr, Compute) and instr.op == "cast" and instr.dtype == F32):
+            continue
+        narrow = kernel.body[instr.args[0]]
+        if isinstance(narrow, Compute) and narrow.op == "cast" and narrow.dtype.is_half:
+            source = narrow.args[0]
+            packed = instr.args[0] in taken
+            if held.get(source) == narrow.dtype and not packed and not isinstance(kernel.body[source], Const):
+                forms[number] = Form("{0}", (source,))
+    return forms
+
+
+def _held(kernel: Kernel, held: Mapping[int, DType | None], value: int) -> DType | None:
+    """The 16-bit type that holds an f32 value exactly, where one is known."""
+    instr = kernel.body[value]
+    if not (isinstance(instr, Compute) and instr.dtype == F32):
+        return None
+    if instr.op == "cast":
+        source = result_dtype(kernel.body[instr.args[0]])
+        return source if source is not None and source.is_half else None
+    if instr.op not in ("neg", "abs", "copy", "minimum", "maximum", "where"):
+        return None
+    parts = instr.args[1:] if instr.op == "where" else instr.args
+    numbers = [_constant(kernel, p) for p in parts]
+    types = {held.get(p) for p, number in zip(parts, numbers, strict=True) if number is None}
+    if len(types) != 1 or (dtype := types.pop()) is None:
+        return None
+    exact = all(number is None or math.isinf(number) or _holds(number, dtype) for number in numbers)
+    return dtype if exact else None
 
 
 def _narrow(kernel: Kernel, value: int, target: DType) -> int | None:

@@ -133,13 +133,17 @@ class _Printer(Values):
         kernel = self.kernel
         self._emit_all(kernel.before)
         for number, step in enumerate(kernel.passes):
+            for value in step.reduces:
+                if value in self.forms:
+                    self._assign(value, self._form_text(self.forms[value]))
+            reduces = [v for v in step.reduces if v not in self.forms and v in self.live]
             if persistent:
                 self._emit_all(step.elem)
-                for value in step.reduces:
+                for value in reduces:
                     self._reduce_tile(value)
-            else:
+            elif elem := self._needed(step.elem, reduces):
                 last = number == len(kernel.passes) - 1
-                self._loop(step.elem, step.reduces, last)
+                self._loop(elem, reduces, last)
             self._emit_all(step.after)
 
     def _loop(self, elem: Sequence[int], reduces: Sequence[int], last: bool) -> None:
@@ -156,6 +160,19 @@ class _Printer(Values):
                 self._accumulate(value)
         for value in reduces:
             self._finish_accumulator(value)
+
+    def _needed(self, elem: Sequence[int], reduces: Sequence[int]) -> list[int]:
+        """Instructions of a pass that its stores, checks and reductions need."""
+        inside = set(elem)
+        needed: set[int] = set()
+        stack = [v for v in elem if isinstance(self.kernel.body[v], (Store, Check))]
+        stack += [o for v in reduces for o in self._reads_of(v)]
+        while stack:
+            value = stack.pop()
+            if value in inside and value not in needed:
+                needed.add(value)
+                stack.extend(self._reads_of(value))
+        return sorted(needed)
 
     def _rows(self) -> None:
         """The loop over rows, with an accumulator for each sum over them; then what depends on the sums."""
@@ -200,7 +217,7 @@ class _Printer(Values):
             case SizeOf(expr=expr, dtype=dtype):
                 self._assign(value, self._size(expr, dtype))
             case IndexOf(index=index, dtype=dtype):
-                self._assign(value, self._index_value(index, dtype))
+                self._assign(value, self._index_value(index, I32 if value in self.narrow else dtype))
             case Load():
                 self._load(value, instr, last)
             case Compute():
@@ -218,33 +235,52 @@ class _Printer(Values):
 
     def _compute(self, value: int, instr: Compute) -> None:
         if value in self.forms:
-            form = self.forms[value]
-            self._assign(value, form.text.format(*(self._form_operand(a, form) for a in form.args)))
+            self._assign(value, self._form_text(self.forms[value]))
             return
         rounded = self._rounded(instr)
         if rounded is not None:
             self._assign(value, rounded)
             return
-        constants = [isinstance(self.kernel.body[a], Const) for a in instr.args]
-        literals = ops.takes_literals(instr.op) and not all(constants)
-        texts: list[str] = []
-        types: list[DType] = []
-        for arg in instr.args:
-            dtype = result_dtype(self.kernel.body[arg])
-            assert dtype is not None
-            text = self._operand(arg, typed=not literals)
-            if dtype.is_half and instr.op not in _MOVES:
-                text, dtype = f"{text}.to(tl.float32)", F32
-            texts.append(text)
-            types.append(dtype)
+        texts, types = self._arguments(value, instr)
+        dtype = I32 if value in self.narrow else instr.dtype
         precision: ops.Precision = "exact" if self.exact else "half" if value in self.half else "full"
         if instr.op == "div" and precision != "exact" and types == [F32, F32] and self._is_row(instr.args):
             text = f"lib.div_by_row({texts[0]}, {self._operand(instr.args[1])})"
         else:
-            text = ops.compute(instr.op, tuple(texts), tuple(types), instr.dtype, precision, self.vendor)
+            text = ops.compute(instr.op, tuple(texts), tuple(types), dtype, precision, self.vendor)
         if instr.dtype.is_half and instr.op not in _MOVES:
             text = f"({text}).to({ops.TYPES[instr.dtype]})"
         self._assign(value, text)
+
+    def _arguments(self, value: int, instr: Compute) -> tuple[list[str], list[DType]]:
+        """Operands and their types as the op is computed on them."""
+        constants = [isinstance(self.kernel.body[a], Const) for a in instr.args]
+        typed = not ops.takes_literals(instr.op) or all(constants)
+        compares = ops.compares(instr.op) and self._type(instr.args[0]) == I64
+        narrow = value in self.narrow or instr.op == "cast" or (compares and self._compares_narrow(instr))
+        texts: list[str] = []
+        types: list[DType] = []
+        for arg in instr.args:
+            text, dtype = self._raw(arg, typed) if narrow else (self._operand(arg, typed), self._type(arg))
+            if compares and narrow and dtype == I64:
+                clamp = "clamp_i32" if self.vendor == "nvidia" else "clamp_i32_portable"
+                text, dtype = f"lib.{clamp}({text})", I32
+            if dtype.is_half and instr.op not in _MOVES:
+                text, dtype = f"{text}.to(tl.float32)", F32
+            texts.append(text)
+            types.append(dtype)
+        return texts, types
+
+    def _compares_narrow(self, instr: Compute) -> bool:
+        """True where a comparison of 64-bit integers needs 32 bits: both fit, or one does and the other is a row value.
+
+        What does not fit is clamped, once a row, to a number that no value that fits is equal to.
+        """
+        fits = [a in self.narrow for a in instr.args]
+        if not any(fits):
+            return False
+        one, other = instr.args if fits[0] else instr.args[::-1]
+        return all(fits) or self.shapes[other] < self.shapes[one]
 
     def _rounded(self, instr: Compute) -> str | None:
         """The packed form of f32 -> 16 bits -> f32 and of bf16 -> f32; None for any other op."""
@@ -272,7 +308,7 @@ class _Printer(Values):
         address = self._address(instr.buffer, instr.index, shape if masks else frozenset())
         arguments = [address]
         if masks:
-            arguments.append(" & ".join(masks))
+            arguments.append(" & ".join(dict.fromkeys(masks)))
             if instr.mask is not None:
                 number = ops.literal(instr.other, instr.dtype)
                 arguments.append(f"other={number if number is not None else bool(instr.other)}")
@@ -330,9 +366,7 @@ class _Printer(Values):
         self._assign(value, f"lib.{instr.kind}1({seed}, {element}, {slot}{extra})")
 
     def _seed(self, value: int) -> str:
-        dtype = result_dtype(self.kernel.body[value])
-        assert dtype is not None
-        return ops.cast(self._operand(value), dtype, I64)
+        return ops.cast(*self._raw(value), I64)
 
     def _aligned_block(self, flat: Index, group: int) -> str | None:
         """Block numbers of the tile's elements, one for each `group` side by side along the inner dim; None where the
@@ -439,9 +473,7 @@ class _Printer(Values):
         return instr
 
     def _arg_type(self, instr: Reduce) -> DType:
-        dtype = result_dtype(self.kernel.body[instr.arg])
-        assert dtype is not None
-        return dtype
+        return self._type(instr.arg)
 
     def _op(self, instr: Reduce) -> str:
         """The reduction's op; the extremes of booleans are any and all."""

@@ -102,11 +102,17 @@ _INFIX: dict[str, str] = {
 }
 _BOOL_INFIX: dict[str, str] = {**_INFIX, "add": "|", "mul": "&", "maximum": "|", "minimum": "&"}
 _ORDERED = frozenset({"lt", "le", "gt", "ge"})
+_COMPARISONS = _ORDERED | {"eq", "ne"}
 
 
 def takes_literals(op: str) -> bool:
     """True where a Python number may stand for one operand without changing the type of the result."""
     return op in _INFIX
+
+
+def compares(op: str) -> bool:
+    """True for the ops that compare two values."""
+    return op in _COMPARISONS
 
 
 def literal(value: bool | int | float, dtype: DType) -> str | None:

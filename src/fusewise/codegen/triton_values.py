@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fusewise.codegen import triton_ops as ops
+from fusewise.codegen.ranges import narrow_values, one_hot_sums
 from fusewise.codegen.rounding import (
     Form,
     contractions,
     half_only,
+    identities,
     joint_forms,
     packed_forms,
     scaled_masks,
@@ -61,14 +63,17 @@ class Values:
         self.forms: dict[int, Form] = {**scaled_masks(kernel), **joint_forms(kernel, self.half)}
         if vendor == "nvidia":
             self.forms = {**packed_forms(kernel, exact), **self.forms}
+        self.forms = {**identities(kernel, self.forms), **self.forms}
         if not exact:
             self.forms |= contractions(kernel, self.forms)
+        self.forms |= one_hot_sums(kernel)
         self.lines: list[str] = []
         self.indent = 1
         self.names: dict[int, str] = {}
         self.atoms: dict[tuple[Atom, bool], str] = {}
         self.guards: list[Check] = []
         self.users = users_of(kernel)
+        self.narrow = narrow_values(kernel)
         self.roots = self._load_roots()
         self.shapes: list[Shape] = []
         for instr in kernel.body:
@@ -188,11 +193,29 @@ class Values:
     # ---- operands
 
     def _operand(self, value: int, typed: bool = True) -> str:
+        """Text of a value of its own type."""
         instr = self.kernel.body[value]
         if isinstance(instr, Const):
-            plain = None if typed else ops.literal(instr.value, instr.dtype)
-            return ops.typed(instr.value, instr.dtype) if plain is None else plain
-        return self.names[value]
+            return self._number(instr, instr.dtype, typed)
+        return f"{self.names[value]}.to({ops.TYPES[I64]})" if value in self.narrow else self.names[value]
+
+    def _raw(self, value: int, typed: bool = True) -> tuple[str, DType]:
+        """Text and type of a value as it is held: a 64-bit integer that fits 32 bits is held in them."""
+        dtype = I32 if value in self.narrow else self._type(value)
+        instr = self.kernel.body[value]
+        return self._number(instr, dtype, typed) if isinstance(instr, Const) else self.names[value], dtype
+
+    def _number(self, instr: Const, dtype: DType, typed: bool) -> str:
+        plain = None if typed else ops.literal(instr.value, dtype)
+        return ops.typed(instr.value, dtype) if plain is None else plain
+
+    def _type(self, value: int) -> DType:
+        dtype = result_dtype(self.kernel.body[value])
+        assert dtype is not None
+        return dtype
+
+    def _form_text(self, form: Form) -> str:
+        return form.text.format(*(self._form_operand(a, form) for a in form.args))
 
     def _form_operand(self, value: int, form: Form) -> str:
         instr = self.kernel.body[value]
@@ -251,9 +274,7 @@ class Values:
     def _atom(self, atom: Atom, is_wide: bool) -> str:
         """Text of one atom, of 64 bits where `is_wide`; quotients and remainders are named once."""
         if isinstance(atom, Loaded):
-            dtype = result_dtype(self.kernel.body[atom.node])
-            assert dtype is not None
-            return ops.cast(self._operand(atom.node), dtype, I64 if is_wide else I32)
+            return ops.cast(*self._raw(atom.node), I64 if is_wide else I32)
         if isinstance(atom, str):
             dim = self.tile.dim(atom.removeprefix("$"))
             return f"{dim.name}.to(tl.int64)" if is_wide and not self._is_wide(dim) else dim.name
@@ -272,7 +293,9 @@ class Values:
         flat = self.tile.flatten(index)
         is_wide = wide(flat, self.tile, narrow_ok=dtype != I64)
         text = self._tensor(flat, I64 if is_wide else I32)
-        return text if not flat.terms else f"({text}).to({ops.TYPES[dtype]})"
+        if not flat.terms or (dtype == I64) == is_wide:
+            return text
+        return f"({text}).to({ops.TYPES[dtype]})"
 
     def _tensor(self, flat: Index, dtype: DType) -> str:
         """An index as a tensor (not a Python number) of `dtype`, computed in it."""
