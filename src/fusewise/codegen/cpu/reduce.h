@@ -95,20 +95,27 @@ FW_INLINE Share no_memory(int64_t& status) {
 
 // ------------------------------------------------------------------------------------------------- lanes to one value
 
+// Lane i becomes f(lane i, lane i xor S) for S = LANES / 2, ..., 1: every lane then holds the whole.
+template <int S, int... I> FW_INLINE auto swapped_lanes(Lanes<I...>) { return Lanes<(I ^ S)...>{}; }
+template <class V, int... I> FW_INLINE V permute(V v, Lanes<I...>) {
+#ifdef __clang__
+  return __builtin_shufflevector(v, v, I...);
+#else
+  using M = typename RawOf<typename IntOf<sizeof v[0]>::type, sizeof...(I)>::type;
+  return __builtin_shuffle(v, M{I...});
+#endif
+}
+template <int S, class V, class L, class F> FW_INLINE V fold_lanes(V v, L lanes, F f) {
+  v = f(v, permute(v, swapped_lanes<S>(lanes)));
+  if constexpr (S > 1) return fold_lanes<S / 2>(v, lanes, f);
+  else return v;
+}
 template <class V, class F> FW_INLINE auto across(V v, F f) {
-  using T = Elem<V>;
-  alignas(64) T lane[LANES];
-  std::memcpy(lane, &v, sizeof lane);
-  for (int width = LANES / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) lane[i] = f(lane[i], lane[i + width]);
-  return lane[0];
+  if constexpr (is_pair<V>) return fold_lanes<LANES / 4>(f(v.lo, v.hi), Some{}, f)[0];
+  else return fold_lanes<LANES / 2>(v, All{}, f)[0];
 }
 FW_INLINE double sum_across(Pair<double> v) {
-#if FW_AVX512
-  return _mm512_reduce_add_pd((__m512d)(v.lo + v.hi));
-#else
-  return across(v, [](double a, double b) { return a + b; });
-#endif
+  return across(v, [](auto a, auto b) FW_BODY { return a + b; });
 }
 
 // The lanes that take part; `otherwise` in the rest.
@@ -140,7 +147,7 @@ template <class T, int U> class Sum {
     } else if constexpr (is_same<T, double>) {
       return sum_across(gathered());
     } else {
-      return across(gathered(), [](T a, T b) { return static_cast<T>(a + b); });
+      return across(gathered(), [](auto a, auto b) FW_BODY { return a + b; });
     }
   }
 
@@ -172,11 +179,13 @@ struct Largest {
   template <class T> static constexpr T identity() { return lowest<T>(); }
   template <class V> static FW_INLINE V apply(V a, V b) { return maximum(a, b); }
   template <class V> static FW_INLINE auto before(V a, V b) { return gt(a, b); }
+  template <class V> static FW_INLINE V choose(V a, V b) { return a > b ? a : b; }  // of numbers
 };
 struct Smallest {
   template <class T> static constexpr T identity() { return highest<T>(); }
   template <class V> static FW_INLINE V apply(V a, V b) { return minimum(a, b); }
   template <class V> static FW_INLINE auto before(V a, V b) { return lt(a, b); }
+  template <class V> static FW_INLINE V choose(V a, V b) { return a < b ? a : b; }
 };
 
 struct Either {
@@ -203,7 +212,7 @@ template <class Op, class T, int U> class Fold {
   FW_INLINE T result() const {
     Vec<T> all = acc_[0];
     for (int k = 1; k < U; ++k) all = Op::apply(all, acc_[k]);
-    return across(all, [](T a, T b) { return Op::apply(a, b); });
+    return across(all, [](auto a, auto b) FW_BODY { return Op::apply(a, b); });
   }
 
  private:
@@ -227,9 +236,9 @@ template <class Op, class T, int U> class Extreme {
   }
   FW_INLINE T result() const {
     Vec<T> all = acc_[0];
-    for (int k = 1; k < U; ++k) all = Op::apply(all, acc_[k]);
-    all = select(eq(nan_, nan_), all, nan_);
-    return across(all, [](T a, T b) { return Op::apply(a, b); });
+    for (int k = 1; k < U; ++k) all = select(Op::before(acc_[k], all), acc_[k], all);
+    if (__builtin_expect(any(ne(nan_, nan_)), 0)) return static_cast<T>(__builtin_nan(""));
+    return across(all, [](auto a, auto b) FW_BODY { return Op::choose(a, b); });
   }
 
  private:

@@ -74,6 +74,7 @@ template <int BYTES> struct IntOf;
 template <> struct IntOf<1> { using type = int8_t; };
 template <> struct IntOf<2> { using type = int16_t; };
 template <> struct IntOf<4> { using type = int32_t; };
+template <> struct IntOf<8> { using type = int64_t; };
 
 template <int... I> struct Lanes {};
 template <int N, int... I> struct LanesTo : LanesTo<N - 1, N - 1, I...> {};
