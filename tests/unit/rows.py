@@ -1,7 +1,8 @@
-"""Runs one row of the expansion table in the interpreter beside eager's own op."""
+"""Runs rows of the expansion table in the interpreter beside eager's own ops."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dty
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from fusewise.errors import Unsupported
 from fusewise.ir import dtypes
 from fusewise.ir.builder import Builder
 from fusewise.ir.dtypes import DType
@@ -18,6 +20,7 @@ from fusewise.ir.expand import TABLE, Context, TensorSpec
 from fusewise.ir.graph import Graph
 from fusewise.ir.interp import run
 from fusewise.ir.verifier import check
+from tests.unit.samples import Maker, Sample
 
 TO_IR: dict[torch.dtype, DType] = {
     torch.float64: dtypes.F64,
@@ -44,7 +47,7 @@ def overload(name: str) -> Any:
 
 def to_numpy(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     """The array that the interpreter takes (bf16 as f32)."""
-    plain = tensor.detach()
+    plain = tensor.detach().cpu()
     return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy()
 
 
@@ -125,13 +128,13 @@ def graph_of(
 
 
 def ours_and_eager(
-    name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, policy: str = "balanced"
+    name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, device: str = "cpu"
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Each result: from the interpreter, and from eager on the CPU."""
-    graph, tensors = graph_of(name, args, kwargs, policy=policy)
+    """Each result: from the interpreter, and from eager on the device that the arguments are on."""
+    graph, tensors = graph_of(name, args, kwargs, device)
     arrays = run(graph, [to_numpy(t) for t in tensors])
     result = overload(name)(*args, **(kwargs or {}))
-    eager = [o for o in (result if isinstance(result, (tuple, list)) else [result]) if o is not None]
+    eager = [o.cpu() for o in (result if isinstance(result, (tuple, list)) else [result]) if o is not None]
     ours = [to_torch(a, graph[n].dtype) for a, n in zip(arrays, graph.outputs, strict=True)]
     return list(zip(ours, eager, strict=True))
 
@@ -161,3 +164,68 @@ def ulps(ours: torch.Tensor, eager: torch.Tensor) -> int:
         return 2**63 - 1
     gap = (ordered(ours) - ordered(eager)).abs()
     return int(torch.where(odd, 0, gap).max()) if gap.numel() else 0
+
+
+def is_exact(sample: Sample, args: Sequence[Any], device: str) -> bool:
+    """True where the conservative policy would take this row for this call."""
+    if not TABLE[sample.name].is_exact_on(device):
+        return False
+    try:
+        graph_of(sample.name, args, sample.kwargs, device, "conservative")
+    except Unsupported:
+        return False
+    return True
+
+
+def check_row(sample: Sample, dtype: torch.dtype, device: str) -> None:
+    """Fails where the interpreter and eager on `device` differ: by a bit for an exact row, else by some roundings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = list(sample.make(Maker(dtype, seed=1)))
+        args = tree_map(lambda x: x.to(device) if isinstance(x, torch.Tensor) else x, made)
+        pairs = ours_and_eager(sample.name, args, sample.kwargs, device)
+        exact = is_exact(sample, args, device)
+    for which, (ours, eager) in enumerate(pairs):
+        assert ours.shape == eager.shape
+        if which == 0:
+            assert ours.dtype == eager.dtype
+        else:
+            eager = eager.to(ours.dtype)  # fake and real CPU kernels differ in the dtype of some statistics
+        if exact:
+            differ = bits_differ(ours, eager)
+            assert not differ.any(), f"result {which}: {ours[differ][:4]} is not {eager[differ][:4]}"
+        else:
+            _check_near(sample, made, which, ours, eager)
+
+
+def _check_near(sample: Sample, args: Sequence[Any], which: int, ours: torch.Tensor, eager: torch.Tensor) -> None:
+    """Within a few roundings of the result computed in f64, or nearer to it than 1.5 times eager."""
+    if not ours.dtype.is_floating_point:
+        assert torch.equal(ours, eager)
+        return
+    reference = eager.double()
+    if ours.dtype != torch.float64:
+
+        def wider(x: Any) -> Any:
+            if isinstance(x, torch.Tensor) and x.dtype.is_floating_point:
+                return x.double()
+            return torch.float64 if isinstance(x, torch.dtype) and x.is_floating_point else x
+
+        try:
+            result = overload(sample.name)(*tree_map(wider, args), **tree_map(wider, dict(sample.kwargs)))
+            outs = [o for o in (result if isinstance(result, (tuple, list)) else [result]) if o is not None]
+            reference = outs[which].double()
+        except RuntimeError:
+            pass  # an op without an f64 kernel: eager is its own reference
+    odd = ~(eager.isfinite() & ours.isfinite())
+    wrong = bits_differ(ours, eager) & odd
+    # eager may overflow too early (sinh), and at the edge of the range one rounding decides
+    limit = torch.finfo(ours.dtype).max
+    early = ours.isfinite() & ((ours.double() - reference).abs() < 1e-2 * reference.abs())
+    edge = (reference.abs() > 0.99 * limit) | early
+    assert not (wrong & ~edge).any(), f"result {which}: {ours[wrong][:4]} beside {eager[wrong][:4]}"
+    eps = torch.finfo(ours.dtype).eps
+    error = (ours.double() - reference).abs()
+    allowed = 1.5 * (eager.double() - reference).abs() + 2 * sample.slack * eps * reference.abs().clamp(min=1)
+    far = (error > allowed) & ~odd
+    assert not far.any(), f"result {which}: {ours[far][:4]} beside {eager[far][:4]}, in f64 {reference[far][:4]}"
