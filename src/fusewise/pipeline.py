@@ -117,7 +117,7 @@ def plan_captured(captured: Captured, options: Options, machine: Machine) -> tup
     """Plan and kernels of a captured graph for a machine; nothing is compiled."""
     if options.check:
         check(captured.graph)
-    plan = make_plan(captured.graph, machine, options.fuel, exact=options.policy == "conservative")
+    plan = make_plan(captured.graph, machine, options.fuel, options.policy)
     if options.check:
         check(plan.graph)
     kernels = {

@@ -311,3 +311,37 @@ def test_a_thousand_chained_ops_plan_quickly() -> None:
         y = y * 1.001 + float(i)
     plan = make_plan(b.finish([y]), CPU)
     assert len(plan.kernels) == 1
+
+
+def test_aggressive_keeps_f32_between_ops() -> None:
+    b = Builder()
+    x = b.input((8, 8), BF16)
+    once = (x.cast(F32) * 1.1).cast(BF16)
+    graph = b.finish([(once.cast(F32) * 1.3).cast(BF16)])
+    casts = {
+        p: [n.dtype for n in make_plan(graph, CPU, policy=p).graph if n.op == "cast"]
+        for p in ("balanced", "aggressive")
+    }
+    assert casts["balanced"].count(BF16) == 2 and casts["aggressive"].count(BF16) == 1
+
+
+def test_a_join_that_two_walls_need_is_written_once() -> None:
+    b = Builder()
+    x, y = b.input((4, 6), F32), b.input((4, 6), F32)
+    joined = b.cat([x, y], 0)
+    walls = [b.opaque([v], i, "matmul") for i, v in enumerate((joined, b.permute(joined, (1, 0))))]
+    outs = [b.result(w, 0, (2,), F32, (1,)) for w in walls]
+    plan = make_plan(b.finish(outs), CPU)
+    assert len(plan.kernels) == 1
+
+
+def test_what_crosses_memory_is_stored_narrow() -> None:
+    b = Builder()
+    x = b.input((512, 512), BF16)
+    seen = b.op("pow", x.cast(F32), 1.7).cast(BF16).cast(F32)
+    first = b.reduce("sum", seen, [1])
+    wall = b.opaque([first], 0, "matmul")
+    second = b.reduce("sum", seen * b.result(wall, 0, (512, 512), F32, (512, 1)), [1])
+    plan = make_plan(b.finish([second]), CPU)
+    stored = [plan.graph[v].dtype for k in plan.kernels for v in k.writes if len(plan.graph[v].shape) == 2]
+    assert stored == [BF16]

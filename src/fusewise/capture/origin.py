@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
-from torch.fx import Node
+from torch.fx import Graph, Node
 
 from fusewise.ir.graph import Origin
 
@@ -28,7 +28,17 @@ def target_name(node: Node) -> str:
 def origin_of(node: Node) -> Origin:
     """Op name and source line; a backward node gets the line of its forward op, which torch records on it."""
     file, line, text = _locate(node.meta.get("stack_trace") or "")
-    return Origin(target_name(node), file, line, text or _module_name(node))
+    repeated = _is_backward(node.graph) and node.meta.get("partitioner_tag") not in _BACKWARD_TAGS
+    return Origin(target_name(node), file, line, text or _module_name(node), node.name, repeated)
+
+
+_BACKWARD_TAGS = ("is_backward", "must_be_in_backward")
+
+
+@lru_cache(maxsize=8)
+def _is_backward(graph: Graph) -> bool:
+    """True for the backward half of a joint graph: AOTAutograd tags the nodes that autograd made."""
+    return any(n.meta.get("partitioner_tag") in _BACKWARD_TAGS for n in graph.nodes)
 
 
 def _module_name(node: Node) -> str:

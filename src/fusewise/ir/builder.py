@@ -423,9 +423,12 @@ class Builder:
                 return values[1]
             case "not" if values[0].node.op == "not":
                 return Value(self, values[0].node.args[0])
-            case "add" | "sub" | "or" | "xor" if not values[0].dtype.is_float and values[0].shape:
-                neutral = number(1)
-                return values[0] if neutral is not None and neutral == 0 else None
+            case "add" | "sub" | "or" | "xor" if not values[0].dtype.is_float:
+                for at, other in ((1, 0), (0, 1)) if name != "sub" else ((1, 0),):
+                    neutral = number(at)
+                    if neutral is not None and neutral == 0 and values[other].shape:
+                        return values[other]
+                return None
             case "mul" if values[0].dtype.is_integer and values[0].shape and number(1) == 1:
                 return values[0]
             case _:

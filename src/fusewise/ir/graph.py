@@ -20,12 +20,16 @@ class Origin:
         file: the user's source file, empty where unknown.
         line: line in that file, 0 where unknown.
         text: that line of code.
+        call: name of the call in the captured program; an op that becomes several nodes gives all of them this name.
+        repeated: in a backward graph, an op of forward's that runs again instead of having its result saved.
     """
 
     aten: str = ""
     file: str = ""
     line: int = 0
     text: str = ""
+    call: str = ""
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

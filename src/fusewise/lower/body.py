@@ -120,7 +120,7 @@ class _Lowering:
         return self.emit(Compute(op, args, dtype, node.origin) if node else Compute(op, args, dtype))
 
     def both(self, a: int | None, b: int | None) -> int | None:
-        if a is None or b is None:
+        if a is None or b is None or a == b:
             return b if a is None else a
         return self.compute("and", a, b, dtype=BOOL)
 

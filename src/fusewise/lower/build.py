@@ -126,7 +126,6 @@ def _carry(
 ) -> Callable[[int], bool]:
     if isinstance(schedule, TritonSchedule):
         return lambda _: schedule.persistent
-    costs = recompute_cost(body.instrs, is_element)
     row = 4
     for axis in axes:
         if axis.reduce:
@@ -141,7 +140,12 @@ def _carry(
         instr = body.instrs[number]
         # axes that do not vary along every reduce axis would need a scratch row of another shape
         whole = body.varies[number] >= body.reduce
-        if isinstance(instr, (Load, IndexOf)) or not whole or costs[number] < _CARRY_COST or len(kept) >= room:
+        if (
+            isinstance(instr, (Load, IndexOf))
+            or not whole
+            or recompute_cost(body.instrs, is_element, number, kept) < _CARRY_COST
+            or len(kept) >= room
+        ):
             return False
         kept.add(number)
         return True

@@ -14,7 +14,7 @@ keeps its value on chip from the first pass on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from fusewise.ir.affine import Index
@@ -104,7 +104,7 @@ class Compute:
     op: str
     args: tuple[int, ...]
     dtype: DType
-    origin: Origin = Origin()
+    origin: Origin = field(default=Origin(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Reduce:
     arg: int
     dtype: DType
     position: Index | None = None
-    origin: Origin = Origin()
+    origin: Origin = field(default=Origin(), compare=False)
     over_loop: bool = False
 
 

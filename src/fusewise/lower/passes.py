@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from fusewise.ir.ops import OPS
@@ -64,17 +64,19 @@ def make_passes(body: Sequence[Instr], is_element: Sequence[bool], carry: Carry)
     return Order(tuple(rows.get(0, [])), tuple(passes), frozenset(carried), _final(body, is_element, is_final))
 
 
-def recompute_cost(body: Sequence[Instr], is_element: Sequence[bool]) -> list[float]:
-    """Arithmetic an element to compute each element value again from its loads (from `ir.ops`)."""
-    costs: list[float] = []
-    closures: list[frozenset[int]] = []
-    for number, instr in enumerate(body):
-        own: frozenset[int] = frozenset()
-        if is_element[number] and not isinstance(instr, Reduce):
-            own = frozenset({number}).union(*(closures[o] for o in operands(instr) if is_element[o]))
-        closures.append(own)
-        costs.append(sum(_cost(body[n]) for n in own))
-    return costs
+def recompute_cost(body: Sequence[Instr], is_element: Sequence[bool], number: int, kept: Set[int]) -> float:
+    """Arithmetic an element to compute an element value again from its loads and from what is kept (from `ir.ops`)."""
+    total = 0.0
+    seen: set[int] = set()
+    stack = [number]
+    while stack:
+        at = stack.pop()
+        if at in seen or not is_element[at] or isinstance(body[at], Reduce) or (at in kept and at != number):
+            continue
+        seen.add(at)
+        total += _cost(body[at])
+        stack.extend(operands(body[at]))
+    return total
 
 
 def _cost(instr: Instr) -> float:

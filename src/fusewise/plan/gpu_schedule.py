@@ -129,8 +129,9 @@ def _row(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
     # one row a program: many warps with little each hide the latency of its passes (H200, softmax backward
     # of 4096 x 32768: 16 warps 201 us, 8 warps 259)
     for warps, elements in ((16, 16), (32, 4), (8, 16), (4, 16)):
-        r_block = min(_power(length, 1), warps * 32 * elements) if static else warps * 32 * elements
-        found.append(TritonSchedule((), x_axes, 1, 1, r_block, False, warps))
+        # a size that changes is served by its hint: a longer row takes more turns
+        r_block = min(_power(length, 32 * elements), warps * 32 * elements)
+        found.append(TritonSchedule((), x_axes, 1, 1, r_block, False, min(warps, r_block // (32 * elements))))
     return found
 
 

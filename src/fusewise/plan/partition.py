@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from fusewise.ir.graph import Graph
@@ -312,12 +312,23 @@ class Partitioner:
                 continue
             if not all(r in self.regions for r in readers):
                 continue
-            changed |= self._try_inline(value, owner, sorted(readers))
+            region = self.regions[owner]
+            for opened in self._closures(value, region):
+                if self._try_inline(value, owner, sorted(readers), opened):
+                    changed = True
+                    break
         return changed
 
-    def _try_inline(self, value: int, owner: int, readers: list[int]) -> bool:
+    def _closures(self, value: int, region: Region) -> list[set[int]]:
+        """Ways to compute a value again: from what the region reads, or from its own operand where that is narrower."""
+        found = [self._closure(value, region)]
+        node = self.graph[value]
+        if node.op == "cast" and self.graph[node.args[0]].dtype.bits < node.dtype.bits and found[0] != {value}:
+            found.append({value})
+        return found
+
+    def _try_inline(self, value: int, owner: int, readers: list[int], opened: set[int]) -> bool:
         region = self.regions[owner]
-        opened = self._closure(value, region)
         if any(self.graph[n].info.group == "reduce" for n in opened):
             return False
         cost = sum(self.graph[n].info.cost for n in opened)
@@ -337,7 +348,9 @@ class Partitioner:
         # row values of the region that the readers then need in memory
         kept = {v for new in changes.values() for v in new if v in region.at}
         dissolved = not kept and not self._still_read(region, value)
-        gain = self._time(region, region.reads) - (0.0 if dissolved else self._time(region, region.reads, {value}))
+        new_rows = {v for v in kept if v not in self.needed and not self.readers.get(v)}
+        gain = self._time(region, region.reads)
+        gain -= 0.0 if dissolved else self._time(region, region.reads, {value}, new_rows)
         saved = self._bytes(value) * (1 + len(readers))
         for reader, new in changes.items():
             target = self.regions[reader]
@@ -346,10 +359,7 @@ class Partitioner:
             extra = cost * points * len(target.reads[value])
             gain += self._time(target, target.reads) - self._time(target, reads, extra=extra)
             saved -= sum(self._read_bytes(v, points) for v in new if v not in target.reads)
-        kept = {v for v in kept if v not in self.needed and not self.readers.get(v)}
-        stored_again = sum(map(self._bytes, kept))
-        saved -= stored_again
-        gain -= stored_again / self.machine.bytes_per_s * 1e6
+        saved -= sum(map(self._bytes, new_rows))
 
         def note(code: str, taken: bool) -> bool:
             self.decisions.append(Decision("inline", value, readers[0], taken, code, "", saved, gain))
@@ -372,10 +382,23 @@ class Partitioner:
             self._dissolve(owner)
         return note("recompute", True)
 
-    def _time(self, region: Region, reads: Iterable[int], without: Iterable[int] = (), extra: float = 0.0) -> float:
-        """Predicted time of a region in us where it reads `reads`, does not write `without`, and computes `extra`."""
+    def _time(
+        self,
+        region: Region,
+        reads: Iterable[int],
+        without: Collection[int] = (),
+        also: Collection[int] = (),
+        extra: float = 0.0,
+    ) -> float:
+        """Predicted time of a region in us.
+
+        Args:
+            reads: values that it reads.
+            without, also: values that it does not write, or writes as well, beside what it writes now.
+            extra: instructions beside its own.
+        """
         points = elements(region, self.hints)
-        moved = sum(self._read_bytes(v, points) for v in reads)
+        moved = sum(self._read_bytes(v, points) for v in reads) + sum(map(self._bytes, also))
         instructions = extra
         for node, at in region.at.items():
             if node not in without and (node in self.needed or self.readers.get(node)):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fusewise.config import Policy
 from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
 from fusewise.plan.cost import Machine, time_us, value_bytes
@@ -14,7 +15,8 @@ from fusewise.plan.decisions import Decision
 from fusewise.plan.partition import Partitioner
 from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, split_reductions
 from fusewise.plan.region import Region, elements
-from fusewise.plan.statistics import split_statistics
+from fusewise.plan.statistics import keep_wide, split_statistics
+from fusewise.plan.traffic import unfused_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,17 @@ class Plan:
         return tuple(s for s in self.steps if isinstance(s, OpaqueStep))
 
 
-def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, exact: bool = False) -> Plan:
+def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, policy: Policy = "balanced") -> Plan:
     """Plans a graph for a machine.
 
     Args:
         fuel: the greatest number of fusions.
-        exact: keep the order of every reduction (no split reductions).
+        policy: `conservative` keeps the order of every reduction; `aggressive` also keeps f32 across 16-bit values that
+            never reach memory.
     """
-    if not exact:
+    if policy == "aggressive":
+        graph = keep_wide(graph)
+    if policy != "conservative":
         graph = split_reductions(split_statistics(graph, machine), machine)
     graph = insert_copies(graph)
     outputs = tuple(_placed(graph, o) for o in graph.outputs)
@@ -101,11 +106,12 @@ def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, exact: bo
     for node in graph:
         if node.op == "result":
             results.setdefault(node.args[0], []).append(node.id)
+    unfused = unfused_bytes(graph, {n: unit for unit, region in partition.regions.items() for n in region.nodes})
     for unit in _order(graph, partition.regions, operands):
         if unit in partition.regions:
             region = partition.regions[unit]
             writes = tuple(sorted(v for v in region.nodes if v in partition.stored))
-            steps.append(_kernel_step(graph, region, writes, machine, used))
+            steps.append(_kernel_step(graph, region, writes, machine, used, unfused[unit]))
         else:
             steps.append(OpaqueStep(unit, operands[unit], tuple(results.get(unit, ()))))
     return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions)
@@ -149,7 +155,7 @@ def _order(graph: Graph, regions: Mapping[int, Region], operands: Mapping[int, t
 
 
 def _kernel_step(
-    graph: Graph, region: Region, writes: tuple[int, ...], machine: Machine, used: dict[str, int]
+    graph: Graph, region: Region, writes: tuple[int, ...], machine: Machine, used: dict[str, int], unfused: int
 ) -> KernelStep:
     hints = graph.hints()
     points = elements(region, hints)
@@ -165,7 +171,7 @@ def _kernel_step(
         writes=writes,
         nodes=nodes,
         dram_bytes=moved,
-        unfused_bytes=_unfused_bytes(graph, nodes, hints),
+        unfused_bytes=unfused,
         predicted_us=time_us(machine, moved, instructions),
     )
 
@@ -174,38 +180,6 @@ def read_bytes(graph: Graph, region: Region, value: int, hints: Mapping[str, int
     """Least bytes of `value` that a region reads: all of it, or an element a point and place."""
     most = elements(region, hints) * graph[value].dtype.bytes * len(region.reads[value])
     return min(value_bytes(graph, value, hints), most)
-
-
-def _unfused_bytes(graph: Graph, nodes: tuple[int, ...], hints: Mapping[str, int]) -> int:
-    """Bytes that eager moves: the nodes that share an origin are one kernel, which reads and writes what crosses it."""
-    groups: dict[object, set[int]] = {}
-    for n in nodes:
-        origin = graph[n].origin
-        groups.setdefault((origin.aten, origin.file, origin.line) if origin.aten else n, set()).add(n)
-    users = graph.users()
-
-    def root(n: int) -> int:
-        while graph[n].info.group == "view":
-            n = graph[n].args[0]
-        return n
-
-    def real_users(n: int) -> set[int]:
-        found: set[int] = set()
-        stack = list(users[n])
-        while stack:
-            user = stack.pop()
-            if graph[user].info.group == "view":
-                stack.extend(users[user])
-            else:
-                found.add(user)
-        return found
-
-    total = 0
-    for group in groups.values():
-        reads = {root(a) for n in group for a in graph[n].args} - group
-        total += sum(value_bytes(graph, r, hints) for r in reads if graph[r].op not in ("const", "size", "iota"))
-        total += sum(value_bytes(graph, n, hints) for n in group if n in graph.outputs or not real_users(n) <= group)
-    return total
 
 
 def _name(graph: Graph, nodes: tuple[int, ...], used: dict[str, int]) -> str:

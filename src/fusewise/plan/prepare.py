@@ -31,8 +31,6 @@ def place(graph: Graph, value: int) -> Placement | None:
     base = value
     while graph[base].info.group == "view":
         base = graph[base].args[0]
-    if graph[base].info.group in ("source", "load") and graph[base].op != "input" and base != value:
-        return None
     if graph[base].op in ("const", "size", "iota"):
         return None
     found = strided(graph, value, {base: layout_of(graph, base)})

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from fusewise.ir import affine
 from fusewise.ir.builder import Builder, Value
+from fusewise.ir.dtypes import F32
 from fusewise.ir.graph import Graph, Node
 from fusewise.ir.indexing import operand_at
 from fusewise.ir.sizes import Size, contiguous_strides, hint, prod, same
@@ -62,6 +63,21 @@ def split_statistics(graph: Graph, machine: Machine) -> Graph:
         emitters[chain.first] = functools.partial(first, chain=chain)
         emitters[chain.second] = functools.partial(second, chain=chain)
     return _Copy(graph).run(emitters)
+
+
+def keep_wide(graph: Graph) -> Graph:
+    """The graph without the roundings of f32 values to 16 bits and back between two ops (the aggressive policy)."""
+    emitters: dict[int, Callable[[_Copy, Node], Value]] = {}
+    for node in graph:
+        if node.op == "cast" and node.dtype == F32:
+            inner = graph[node.args[0]]
+            if inner.op == "cast" and inner.dtype.is_half and graph[inner.args[0]].dtype == F32:
+                emitters[node.id] = functools.partial(_emit_source, source=inner.args[0])
+    return _Copy(graph).run(emitters) if emitters else graph
+
+
+def _emit_source(to: _Copy, node: Node, source: int) -> Value:
+    return to.values[source]
 
 
 # ---- finding the chains
