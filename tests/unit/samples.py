@@ -215,6 +215,8 @@ row(
     slack=4,
     value=0.3,
 )
+if hasattr(torch.ops.prims, "fma"):  # torch 2.13 and later
+    row("prims.fma.default", (torch.float32, torch.float64), lambda m: [m.normal(5, 13) for _ in range(3)])
 row("lerp.Scalar", FLOATS, lambda m: [m.normal(5, 13), m.normal(13), 0.3], slack=4)
 row("lerp.Scalar", FLOATS, lambda m: [m.normal(5, 13), m.normal(13), 0.7], slack=4)
 row("lerp.Tensor", FLOATS, lambda m: [m.normal(5, 13), m.normal(13), m.normal(5, 13)], slack=16)

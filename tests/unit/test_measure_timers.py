@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from fusewise.measure import timers
 from fusewise.measure.timers import Call, CpuTimer, interleave, last_level_cache_bytes, time_us

@@ -355,6 +355,14 @@ def _addcmul(c: Context, a: Value, b: Value, d: Value, value: Scalar = 1) -> Val
     return c.give(c.b.op("fma", factor, y * z, x))
 
 
+@expands("prims.fma.default", exactness="inexact")
+def _fma(c: Context, a: Operand, b: Operand, d: Operand) -> Value:
+    """a * b + d, rounded once: what Dynamo writes for the products of an optimiser's step."""
+    if not c.promoted.is_float:
+        raise Unsupported("a fused multiply-add of integers")
+    return c.give(c.b.op("fma", c.compute(a), c.compute(b), c.compute(d)))
+
+
 @expands("aten.addcdiv.default", exactness="inexact")
 def _addcdiv(c: Context, a: Value, b: Value, d: Value, value: Scalar = 1) -> Value:
     x, y, z = stored(c, a), stored(c, b), stored(c, d)
