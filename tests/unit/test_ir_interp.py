@@ -275,6 +275,18 @@ def test_symbols_come_from_the_inputs_shapes() -> None:
     assert got[0].shape == (5, 3) and (got[0] == 1).all() and got[1] == 11 and got[2].tolist() == [0, 1, 2, 3, 4]
 
 
+def test_a_size_that_is_not_known_is_asked_for() -> None:
+    b = Builder()
+    b.symbol("s0", SymbolInfo(4, "inputs[0].size(0)"))
+    b.symbol("d0", SymbolInfo(2, "inputs[0].size(0) // 2"))
+    x = b.input((symbol("s0"),), F32)
+    graph = b.finish([b.slice(x, 0, 0, symbol("d0"))])
+    assert run(graph, [np.ones(4, np.float32)])[0].shape == (2,)
+    with pytest.raises(UsageError, match="d0"):
+        run(graph, [np.ones(6, np.float32)])
+    assert run(graph, [np.ones(6, np.float32)], sizes={"d0": 3})[0].shape == (3,)
+
+
 def test_opaque_ops_are_called() -> None:
     b = Builder()
     x = b.input((2,), F32)

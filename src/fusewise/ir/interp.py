@@ -33,10 +33,11 @@ def run(
     Args:
         inputs: one array an input, of the shape and numpy type of `ir.rounding.NUMPY` (bf16: f32 already rounded).
         opaque: called with an `opaque` node and its operands; returns that op's results.
-        sizes: value of each size symbol; the others are read off the inputs' shapes, then off their hints.
+        sizes: value of each size symbol; the others are read off the inputs' shapes, or are their hints where
+            all known ones are.
 
     Raises:
-        UsageError: an input of another shape, or an opaque node without `opaque`.
+        UsageError: an input of another shape, a size that is not known, or an opaque node without `opaque`.
         IndexError: a gather out of range, as eager raises it.
     """
     machine = _Machine(graph, inputs, opaque, dict(sizes or {}))
@@ -63,11 +64,18 @@ class _Machine:
             for found, size in zip(array.shape, graph[node].shape, strict=False):
                 if not isinstance(size, int) and size.is_Symbol:
                     self.sizes.setdefault(str(size), found)
-        for name, hint in graph.hints().items():
-            self.sizes.setdefault(name, hint)
+        self._take_hints(graph.hints())
         for array, node in zip(self.inputs, graph.inputs, strict=True):
             if array.shape != self.shape(graph[node].shape):
                 raise UsageError(f"input %{node} has shape {array.shape}, the graph wants {graph[node].shape}")
+
+    def _take_hints(self, hints: Mapping[str, int]) -> None:
+        """Hints for the symbols that no input's shape tells; at other sizes than the hints they must be given."""
+        missing = hints.keys() - self.sizes.keys()
+        if missing and any(self.sizes.get(name, hint) != hint for name, hint in hints.items()):
+            raise UsageError(f"the value of {', '.join(sorted(missing))} is not known", "Pass it in `sizes`.")
+        for name in missing:
+            self.sizes[name] = hints[name]
 
     def size(self, size: Size) -> int:
         """The value of a size."""
