@@ -207,11 +207,14 @@ def contractions(kernel: Kernel, taken: Mapping[int, Form]) -> dict[int, Form]:
     return forms
 
 
-def packed_forms(kernel: Kernel, exact: bool) -> dict[int, Form]:
+def packed_forms(kernel: Kernel, exact: bool, taken: Mapping[int, Form]) -> dict[int, Form]:
     """Casts to 16 bits of a sum, product or extreme of two 16-bit values: one packed instruction for two elements.
 
     f32 has at least twice the bits of both 16-bit formats and two more, so rounding the exact result once gives the
     bits of rounding it to f32 first; a bf16 product below the normal range of f32 is the one exception.
+
+    Args:
+        taken: instructions that have a cheaper form already.
     """
     users = users_of(kernel)
     forms: dict[int, Form] = {}
@@ -231,7 +234,7 @@ def packed_forms(kernel: Kernel, exact: bool) -> dict[int, Form]:
         if only and None not in parts and not constant:
             args = tuple(p for p in parts if p is not None)
             forms[number] = Form(f"lib.{source.op}_{target.name}({{0}}, {{1}})", args, target)
-        elif only and not exact and target == BF16 and source.op == "mul":
+        elif only and not exact and target == BF16 and source.op == "mul" and instr.args[0] not in taken:
             for part, other in (parts, parts[::-1]):
                 scale = _constant(kernel, source.args[0] if part is parts[1] else source.args[1])
                 if part is not None and other is None and scale is not None and _splits(scale):

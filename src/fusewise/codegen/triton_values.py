@@ -62,7 +62,7 @@ class Values:
         self.half: frozenset[int] = half_only(kernel) if cheaper else frozenset()
         self.forms: dict[int, Form] = {**scaled_masks(kernel), **joint_forms(kernel, self.half)}
         if vendor == "nvidia":
-            self.forms = {**packed_forms(kernel, exact), **self.forms}
+            self.forms = {**packed_forms(kernel, exact, self.forms), **self.forms}
         self.forms = {**identities(kernel, self.forms), **self.forms}
         if not exact:
             self.forms |= contractions(kernel, self.forms)
