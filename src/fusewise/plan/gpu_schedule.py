@@ -148,7 +148,7 @@ def _held(shape: KernelShape) -> int:
 
 def _row_warps(shape: KernelShape, block: int) -> int:
     """32 elements a thread, 16 where many values an element are alive."""
-    elements = 32 if _held(shape) <= 3 else 16
+    elements = 32 if _held(shape) <= 5 else 16
     warps = max(1, min(MAX_WARPS, block // (32 * elements)))
     return warps
 
