@@ -78,7 +78,7 @@ def _fetch(kind: str, key: str, make: Callable[[], bytes], suffix: str) -> tuple
     try:
         return _fetch_in(cache_dir(), kind, key, make_once, suffix)
     except OSError as error:
-        _warn_once(str(cache_dir()), str(error))
+        _warn_once(str(cache_dir()), error.strerror or str(error))  # without the entry's name: once a folder
     try:
         return _fetch_in(_private_folder(), kind, key, make_once, suffix)
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 import platform
 import re
 import shlex
@@ -67,6 +68,7 @@ class LoadedLibrary:
             self._library = ctypes.CDLL(str(path))
         except OSError as error:
             raise LaunchFailed(f"a compiled kernel cannot be loaded: {error}") from error
+        _one_thread_after_fork()
         self._parameters = parameters
         self.path = path
 
@@ -77,6 +79,12 @@ class LoadedLibrary:
         function.argtypes = [ctypes.c_void_p] * self._parameters[name]  # type: ignore[attr-defined]
         function.restype = ctypes.c_int64  # type: ignore[attr-defined]
         return function
+
+
+@functools.cache
+def _one_thread_after_fork() -> None:
+    """A child has none of its parent's OpenMP threads, and GNU's runtime would wait for them."""
+    os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))
 
 
 def find_compiler() -> Compiler:
