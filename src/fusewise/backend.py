@@ -19,9 +19,10 @@ from torch.fx import GraphModule
 
 from fusewise.capture.partition import partition, torch_partition
 from fusewise.capture.random import drop_idle_dropout, make_random_explicit
-from fusewise.capture.reference import boxed_eager
+from fusewise.capture.reference import boxed_eager, has_collectives
 from fusewise.config import Options, make_options
 from fusewise.errors import UnknownName, UsageError
+from fusewise.runtime.fallback import HELD_BYTES, guard_first_call
 
 Role: TypeAlias = Literal["forward", "backward", "inference"]
 Compiled: TypeAlias = Callable[..., Any]
@@ -104,7 +105,16 @@ class Backend:
             self._fall_back(f"the {role} graph runs as eager PyTorch", cause)
             return boxed_eager(gm)
         counters["fusewise"][f"{role} graphs"] += 1
-        return compiled
+        if options.strict or has_collectives(gm):
+            # a collective that ran is not run again: the other processes would wait for it
+            return compiled
+        consequence = f"the {role} graph failed when it was first called and runs as eager PyTorch"
+        return guard_first_call(
+            compiled,
+            boxed_eager(gm),
+            lambda cause: self._fall_back(consequence, cause),
+            HELD_BYTES if role == "backward" else None,
+        )
 
     def _partition(
         self, joint: GraphModule, inputs: Sequence[Any], options: Options, kw: dict[str, Any]

@@ -27,6 +27,11 @@ def boxed_eager(gm: GraphModule) -> Callable[[list[Any]], list[Any]]:
     return run
 
 
+def has_collectives(gm: GraphModule) -> bool:
+    """True where the graph talks to other processes."""
+    return any(getattr(n.target, "namespace", "") == "_c10d_functional" for n in gm.graph.nodes)
+
+
 def run_eagerly(gm: GraphModule, inputs: Sequence[Any]) -> list[Any]:
     """The results of the graph's own ops on these arguments."""
     return list(gm.forward(*inputs))

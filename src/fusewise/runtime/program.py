@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 
+from fusewise.errors import LaunchFailed
 from fusewise.ir.dtypes import DType
 from fusewise.ir.sizes import Size, same, same_all
 from fusewise.lower.kernel import Check, Kernel
@@ -84,9 +85,11 @@ def restride(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
 
 
 def fail(kernel: Kernel, code: int) -> None:
-    """Raises what eager would raise for a failed check."""
+    """Raises what eager would raise for a failed check, `LaunchFailed` where a kernel found no memory."""
     instr = kernel.body[code - 1] if 0 < code <= len(kernel.body) else None
-    raise IndexError(instr.message if isinstance(instr, Check) else "a check of a fused kernel failed")
+    if isinstance(instr, Check):
+        raise IndexError(instr.message)
+    raise LaunchFailed(f"kernel {kernel.name} found no memory for its intermediate values (code {code})")
 
 
 def build_program(
@@ -235,12 +238,12 @@ class _Writer:
         pointers = [f"{self.names[b.node]}.data_ptr()" for b in kernel.buffers]
         arguments = ", ".join(([self.stream] if self.stream else []) + pointers + list(kernel.sizes))
         launch = self.object(f"launch_{step.name}", self.launches[step.name])
-        if any(isinstance(i, Check) for i in kernel.body) and not self.stream:
+        if self.stream:
+            self.line(f"{launch}({arguments})")
+        else:
             described = self.object(f"kernel_{step.name}", kernel)
             self.line(f"code = {launch}({arguments})")
             self.line(f"if code: fail({described}, code)")
-        else:
-            self.line(f"{launch}({arguments})")
 
     def _real(self, place: Placement, shape: tuple[Size, ...]) -> str:
         """Text of the tensor that a placement describes."""
