@@ -97,12 +97,11 @@ def explain(
     for device in devices:
         _check_device(device)
     show(0.0, "tracing")
-    traces: dict[bool, list[Traced]] = {}
-    breaks: tuple[GraphBreak, ...] = ()
-    with _graph_breaks() as found:
-        for absent in dict.fromkeys(_is_absent_gpu(d) for d in devices):
-            traces[absent] = _trace(function, args, kwargs, "cuda" if absent else None, options)
-        breaks = tuple(found.values())
+    home = default_device((args, kwargs))
+    traces: dict[str | None, list[Traced]] = {}
+    with _graph_breaks() as breaks:
+        for target in dict.fromkeys(_retarget(d, home) for d in devices):
+            traces[target] = _trace(function, args, kwargs, target, options)
     plans: list[DevicePlan] = []
     stages: list[KernelStages] = []
     for number, device in enumerate(devices):
@@ -110,12 +109,13 @@ def explain(
         def show_device(share: float, text: str, number: int = number, device: str = device) -> None:
             show((number + share) / len(devices), f"{device}: {text}")
 
-        plan, made = _explain_device(traces[_is_absent_gpu(device)], device, options, show_device)
+        target = _retarget(device, home)
+        plan, made = _explain_device(traces[target], device, target, options, show_device)
         plans.append(plan)
         stages += made
     show(1.0, "done")
-    target = name or getattr(function, "__name__", type(function).__name__)
-    return Explained(Explanation(target, options.policy, tuple(plans), breaks), tuple(stages))
+    name = name or getattr(function, "__name__", type(function).__name__)
+    return Explained(Explanation(name, options.policy, tuple(plans), tuple(breaks.values())), tuple(stages))
 
 
 def default_device(args: Any) -> str:
@@ -212,8 +212,10 @@ def _check_device(device: str) -> None:
         load(device)
 
 
-def _is_absent_gpu(device: str) -> bool:
-    return device != "cpu" and not device.startswith("cuda")
+def _retarget(device: str, home: str) -> str | None:
+    """The kind of device to trace for where it is another than the one that the inputs are on."""
+    kind = "cpu" if device == "cpu" else "cuda"
+    return None if kind == home else kind
 
 
 def _gpu_of(device: str) -> GpuModel | None:
@@ -223,7 +225,7 @@ def _gpu_of(device: str) -> GpuModel | None:
 
 
 def _explain_device(
-    graphs: Sequence[Traced], device: str, options: Options, show: Progress
+    graphs: Sequence[Traced], device: str, target: str | None, options: Options, show: Progress
 ) -> tuple[DevicePlan, list[KernelStages]]:
     gpu = _gpu_of(device)
     machine = machine_of(device)
@@ -233,16 +235,17 @@ def _explain_device(
     for number, traced in enumerate(graphs):
         show(number / max(len(graphs), 1), f"planning and compiling {traced.role}")
         try:
-            target = "cuda" if _is_absent_gpu(device) else None
             captured = import_graph(traced.gm, traced.example_inputs, options.policy, target, options.strict)
             plan, kernels = plan_captured(captured, options, machine)
-        except FusewiseError as cause:
+            explainer = _GraphExplainer(captured, plan, kernels, traced.role, device, gpu, options)
+            row = explainer.graph_plan()
+        except Exception as cause:  # the backend runs such a graph as eager, whatever the failure
             if options.strict:
                 raise
-            rows.append(GraphPlan(traced.role, (), (), (), 0, cause.problem))
+            problem = cause.problem if isinstance(cause, FusewiseError) else f"{type(cause).__name__}: {cause}"
+            rows.append(GraphPlan(traced.role, (), (), (), 0, problem))
             continue
-        explainer = _GraphExplainer(captured, plan, kernels, traced.role, device, gpu, options)
-        rows.append(explainer.graph_plan())
+        rows.append(row)
         stages += explainer.stages
         notes |= explainer.notes
     title = gpu.title if gpu else machine.name

@@ -13,6 +13,7 @@ from fusewise import trace
 from fusewise.capture.captured import TensorOutput
 from fusewise.capture.reference import run_eagerly, run_in_float64
 from fusewise.config import Options
+from fusewise.errors import FusewiseError
 from fusewise.pipeline import Compiled, compile_graph
 from fusewise.plan.plan import KernelStep
 from fusewise.proof.compare import compare
@@ -54,7 +55,7 @@ class Fused:
         try:
             call = compile_graph(gm, example_inputs, options, role=role)
         except Exception as cause:
-            self.eager.append(f"{role}: {str(cause).partition(chr(10))[0] or type(cause).__name__}")
+            self.eager.append(f"{role}: {_problem(cause)}")
             raise
         compiled = trace.last()
         assert compiled is not None
@@ -62,12 +63,15 @@ class Fused:
         self.unpoisoned += not self._poison.plant(call, compiled.captured.graph.device)
 
         def run(arguments: list[Any]) -> list[Any]:
-            if not self._watching:
-                results = call(arguments)
-            else:
-                results = self._watch(gm, compiled, call, arguments, options)
-            self.overruns |= self._poison.damaged()
-            return results
+            try:
+                if self._watching:
+                    return self._watch(gm, compiled, call, arguments, options)
+                return call(arguments)
+            except Exception as cause:  # the backend then runs the graph as eager
+                self.eager.append(f"{role}, when it was called: {_problem(cause)}")
+                raise
+            finally:
+                self.overruns |= self._poison.damaged()
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
@@ -102,6 +106,12 @@ class Fused:
         named = sorted((k for k in kernels if k), key=order.__getitem__)
         self._wrong += [WrongKernel(name, compiled.role) for name in named]
         return results
+
+
+def _problem(cause: Exception) -> str:
+    """The first line of an error, with its kind where it is none of ours."""
+    text = str(cause).partition("\n")[0]
+    return text if isinstance(cause, FusewiseError) else f"{type(cause).__name__}: {text}".removesuffix(": ")
 
 
 def _writer(compiled: Compiled, position: int) -> str | None:
