@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +21,7 @@ from fusewise.ir.affine import axis
 from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
 from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
 from fusewise.runtime.gpu_resources import Resources, count_instructions, disassemble, instruction_class
-from fusewise.runtime.triton import GpuTarget, compile_kernel, resources
+from fusewise.runtime.triton import GpuTarget, compile_kernel, load_module, resources
 from tests.cpu.cpp_kernels import Make, at, loaded
 from tests.triton_cases import softmax
 
@@ -227,3 +231,24 @@ def test_a_kernel_that_triton_refuses_is_named() -> None:
 )  # fmt: skip
 def test_instruction_classes(mnemonic: str, name: str) -> None:
     assert instruction_class(mnemonic) == name
+
+
+def test_a_cache_folder_that_cannot_be_written_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    monkeypatch.setenv("FUSEWISE_CACHE_DIR", str(blocked))
+    kernel = replace(pointwise(F32, 1 << 18), name="elsewhere")
+    assert compile_kernel(module([kernel], False), kernel, GpuTarget(90)).metadata.name == "elsewhere"
+
+
+def test_a_damaged_file_of_the_cache_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSEWISE_CACHE_DIR", str(tmp_path))
+    kernel = replace(pointwise(F32, 1 << 18), name="damaged")
+    source = module([kernel], False)
+    load_module(source)
+    (path,) = (tmp_path / "triton").glob("*.py")
+    path.write_bytes(b"\xff\xfe broken")
+    run = "import sys; from fusewise.runtime.triton import load_module; load_module(sys.stdin.read())"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
+    subprocess.run([sys.executable, "-c", run], input=source, text=True, check=True, env=environment)
+    assert path.read_text() == source

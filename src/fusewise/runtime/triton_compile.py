@@ -6,6 +6,9 @@ a multiple of 16 elements, so that accesses are 16 bytes wide; the general one t
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import hashlib
 import importlib.util
 import os
@@ -71,7 +74,7 @@ def load_module(source: str) -> ModuleType:
     key = hashlib.sha256(source.encode()).hexdigest()[:32]
     with _lock:
         if key not in _modules:
-            path = _write(cache_dir() / "triton", f"{key}.py", source)
+            path = _file_of(key, source)
             name = f"fusewise_kernels_{key}"
             spec = importlib.util.spec_from_file_location(name, path)
             assert spec is not None and spec.loader is not None
@@ -86,21 +89,41 @@ def load_module(source: str) -> ModuleType:
         return _modules[key]
 
 
-def _write(folder: Path, name: str, text: str) -> Path:
+def _file_of(key: str, source: str) -> Path:
+    """A file with the source: in the cache folder, or where that cannot be written in one of this process."""
+    for folder in (cache_dir() / "triton", _private_folder()):
+        try:
+            return _write(folder, f"{key}.py", source.encode())
+        except OSError as error:
+            failure = error
+    raise CacheFailure(
+        f"no file can be written for a generated Triton module: {failure}",
+        "Free some space, or name a folder that can be written in FUSEWISE_CACHE_DIR.",
+    ) from failure
+
+
+@functools.cache
+def _private_folder() -> Path:
+    holder = tempfile.TemporaryDirectory(prefix="fusewise-", ignore_cleanup_errors=True)
+    atexit.register(holder.cleanup)
+    return Path(holder.name)
+
+
+def _write(folder: Path, name: str, data: bytes) -> Path:
     """Writes a file whose name tells its content, whole or not at all."""
     path = folder / name
+    if path.exists() and path.read_bytes() == data:
+        return path
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
     try:
-        if path.exists() and path.read_text(encoding="utf-8") == text:
-            return path
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         os.replace(temporary, path)
-    except OSError as error:
-        raise CacheFailure(
-            f"cannot write {path}: {error.strerror}", "Set FUSEWISE_CACHE_DIR to a folder with free space."
-        ) from error
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
     return path
 
 
