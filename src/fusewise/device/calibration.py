@@ -74,7 +74,7 @@ def read_store(path: Path | None = None) -> dict[str, Calibration]:
     file = store_path() if path is None else path
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as cause:
         _ignored(file, f"it cannot be read: {cause}")
