@@ -10,6 +10,7 @@ from fusewise.codegen.cpp_ops import Value, as_vector, compute, stored_type
 from fusewise.codegen.expr import identifier, print_size
 from fusewise.errors import IRError
 from fusewise.ir.affine import Index
+from fusewise.ir.affine import axis as axis_index
 from fusewise.ir.dtypes import BOOL, U8
 from fusewise.ir.sizes import prod
 from fusewise.lower.kernel import (
@@ -208,8 +209,15 @@ def reduction_class(kernel: Kernel, number: int, along: Literal["row", "column",
         of = result_dtype(kernel.body[instr.arg])
         if of is None or instr.position is None:
             raise IRError(f"kernel {kernel.name}: %{number} has no operand or no position")
+        if along == "row" and is_place(kernel, number):
+            return f"fw::Place<{rule}, {stored_type(of)}, {slots}>"
         return f"{prefix}Position<{rule}, {stored_type(of)}>"
     raise IRError(f"kernel {kernel.name}: unknown reduction {instr.op!r}")
+
+
+def is_place(kernel: Kernel, number: int) -> bool:
+    """True for an argmax or argmin whose position is the place on the only reduce axis."""
+    return len(kernel.reduce) == 1 and reduction(kernel, number).position == axis_index(kernel.reduce[0].name)
 
 
 def rule_of(kernel: Kernel, number: int) -> str:
@@ -240,6 +248,8 @@ def reduction_operands(scope: Scope, number: int, vector: bool) -> str:
     text = as_vector(value) if vector else value.text
     if instr.position is None:
         return text
+    if vector and scope.vector_axis == scope.kernel.reduce[0].name and is_place(scope.kernel, number):
+        return f"{text}, {scope.index_text(instr.position)}"
     return f"{text}, {scope.position(instr.position, vector)}"
 
 

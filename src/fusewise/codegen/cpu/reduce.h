@@ -290,19 +290,59 @@ template <class Op, class T> class Position {
     at_ = select(m, other.at_, at_);
   }
   FW_INLINE int64_t result() const {
-    T best = best_[0];
-    int64_t at = at_[0];
-    for (int i = 1; i < LANES; ++i)
-      if (replaces<Op, T, int64_t>(best_[i], at_[i], best, at)) {
-        best = best_[i];
-        at = at_[i];
-      }
-    return at;
+    Mask hit = ne(best_, best_);
+    if (!any(hit)) hit = eq(best_, splat<T>(across(best_, [](auto a, auto b) FW_BODY { return Op::choose(a, b); })));
+    return across(select(hit, at_, splat(highest<int64_t>())), [](auto a, auto b) FW_BODY { return a < b ? a : b; });
   }
 
  private:
   Vec<T> best_ = splat(Op::template identity<T>());
   Pair<int64_t> at_ = splat(highest<int64_t>());
+};
+
+// The same for a position that is the place on the vector axis: lanes keep the number of a vector, U of them in turn.
+// Places come in ascending order, so that the first among equals is the one that stays.
+template <class Op, class T, int U> class Place {
+ public:
+  FW_INLINE Place() {
+    for (int k = 0; k < U; ++k) {
+      best_[k] = splat(Op::template identity<T>());
+      number_[k] = Raw<int32_t>{};  // where every element is the identity the answer is 0
+    }
+  }
+  template <class N, int K> FW_INLINE void add(Vec<T> x, int64_t place, N part, Slot<K>) {
+    Mask m = Op::before(x, best_[K]);
+    if constexpr (is_float<T>) m = m | (ne(x, x) & eq(best_[K], best_[K]));
+    m = m & within(part);
+    best_[K] = select(m, x, best_[K]);
+    number_[K] = m ? splat(static_cast<int32_t>(place / LANES)) : number_[K];
+  }
+  FW_INLINE void merge(const Place& other) {
+    for (int k = 0; k < U; ++k) {
+      const Mask m = replaces<Op>(other.best_[k], other.places(k), best_[k], places(k));
+      best_[k] = select(m, other.best_[k], best_[k]);
+      number_[k] = m ? other.number_[k] : number_[k];
+    }
+  }
+  FW_INLINE int64_t result() const {
+    Vec<T> best = best_[0];
+    Pair<int64_t> at = places(0);
+    for (int k = 1; k < U; ++k) {
+      const Mask m = replaces<Op>(best_[k], places(k), best, at);
+      best = select(m, best_[k], best);
+      at = select(m, places(k), at);
+    }
+    Mask hit = ne(best, best);
+    if (!any(hit)) hit = eq(best, splat<T>(across(best, [](auto a, auto b) FW_BODY { return Op::choose(a, b); })));
+    return across(select(hit, at, splat(highest<int64_t>())), [](auto a, auto b) FW_BODY { return a < b ? a : b; });
+  }
+
+ private:
+  FW_INLINE Pair<int64_t> places(int k) const {
+    return cast<int64_t>(number_[k]) * splat<int64_t>(LANES) + ramp<int64_t>(0, 1);
+  }
+  Vec<T> best_[U];
+  Raw<int32_t> number_[U];
 };
 
 // A long row in chunks: by its size alone, so that results do not depend on the number of threads.
