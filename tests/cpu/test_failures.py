@@ -1,0 +1,344 @@
+"""Failure is safe: each step fails by injection, and the call still returns eager's result, with one warning."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._dynamo.utils import counters
+
+from fusewise.backend import Backend
+from fusewise.config import make_options
+from fusewise.errors import LaunchFailed
+from fusewise.runtime import cache, cpp
+from fusewise.runtime.fallback import guard_first_call
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cache of the test's own, and no memory of warnings given before."""
+    monkeypatch.setenv("FUSEWISE_CACHE_DIR", str(tmp_path / "cache"))
+    torch._dynamo.reset()
+    counters.clear()
+    cache._warn_once.cache_clear()
+    monkeypatch.setattr(cache, "_private_folder", cache._PrivateFolder())
+    torch.manual_seed(0)
+    yield
+
+
+def model(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(F.gelu(x @ w) + 1, (8,)) * 2
+
+
+def train(fn: Callable[..., torch.Tensor], x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
+    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
+    out = fn(x, w)
+    out.square().sum().backward()
+    assert x.grad is not None and w.grad is not None
+    return [out.detach(), x.grad, w.grad]
+
+
+def check(backend: Backend, cause: str, calls: int = 3) -> None:
+    """A model trains as in eager; forward and backward warn once each at most, and of the cause."""
+    compiled = torch.compile(model, backend=backend)
+    x, w = torch.randn(5, 8), torch.randn(8, 8)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(calls):
+            for ours, eager in zip(train(compiled, x, w), train(model, x, w), strict=True):
+                torch.testing.assert_close(ours, eager)
+    ours = [str(w.message) for w in caught if "fusewise" in str(w.message)]
+    assert 1 <= len(ours) <= 2 and all(cause in w for w in ours), ours
+    assert counters["fusewise"]["fallbacks"] >= 1
+
+
+def raising(problem: Exception) -> Callable[..., Any]:
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise problem
+
+    return broken
+
+
+STEPS = {
+    "capture": "fusewise.pipeline.import_graph",
+    "plan": "fusewise.pipeline.make_plan",
+    "lower": "fusewise.pipeline.build_kernel",
+    "codegen": "fusewise.codegen.cpp.unit",
+    "compile": "fusewise.runtime.cpp.compile_unit",
+    "load": "fusewise.runtime.cpp.LoadedLibrary.function",
+    "program": "fusewise.pipeline.build_program",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_that_fails_is_eager_with_one_warning(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(STEPS[step], raising(RuntimeError(f"no {step} today")))
+    check(Backend(make_options()), f"RuntimeError: no {step} today")
+    assert counters["fusewise"]["fallbacks"] == 2, "forward and backward"
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_strict_raises(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(STEPS[step], raising(RuntimeError(f"no {step} today")))
+    with pytest.raises(Exception, match=f"no {step} today"):
+        torch.compile(model, backend=Backend(make_options(strict=True)))(torch.randn(5, 8), torch.randn(8, 8))
+
+
+@pytest.mark.parametrize(
+    "problem", [LaunchFailed("no launch today"), MemoryError("no launch today")], ids=["launch", "memory"]
+)
+def test_a_launch_that_fails_is_eager(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpp.LoadedLibrary, "function", lambda self, name: raising(problem))
+    check(Backend(make_options()), "failed when it was first called and runs as eager PyTorch")
+
+
+def test_a_kernel_that_finds_no_memory_is_eager_and_never_a_wrong_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpp.LoadedLibrary, "function", lambda self, name: lambda *arguments: -1)
+    check(Backend(make_options()), "found no memory")
+    torch._dynamo.reset()
+    with pytest.raises(LaunchFailed, match="found no memory"):
+        torch.compile(model, backend=Backend(make_options(strict=True)))(torch.randn(5, 8), torch.randn(8, 8))
+
+
+def test_an_error_of_the_users_own_is_eagers_error() -> None:
+    compiled = torch.compile(lambda a, i: a[i] * 2, backend=Backend(make_options()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(IndexError):
+            compiled(torch.randn(4), torch.tensor([1, 9]))
+        torch.testing.assert_close(compiled(torch.ones(4), torch.tensor([1, 3])), torch.full((2,), 2.0))
+    assert counters["fusewise"]["fallbacks"] == 0
+
+
+def test_the_guard_of_the_first_call() -> None:
+    told: list[Exception] = []
+
+    def broken(arguments: list[Any]) -> list[Any]:
+        arguments.clear()
+        raise RuntimeError("broken")
+
+    def doubled(arguments: list[Any]) -> list[Any]:
+        taken = list(arguments)
+        arguments.clear()
+        return [a * 2 for a in taken]
+
+    run = guard_first_call(broken, doubled, told.append)
+    assert run([1, 2]) == [2, 4] and run([3]) == [6] and len(told) == 1
+    run = guard_first_call(doubled, broken, told.append)
+    assert run([1]) == [2] and len(told) == 1
+    run = guard_first_call(broken, broken, told.append)
+    with pytest.raises(RuntimeError, match="broken"):
+        run([1])
+    assert len(told) == 1, "eager failed too: its error is the answer"
+    run = guard_first_call(broken, doubled, told.append, held_bytes=4)
+    with pytest.raises(RuntimeError, match="broken"):
+        run([torch.zeros(2)])
+
+
+# ---- the machine
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent/g++")
+    check(Backend(make_options()), "CompilerMissing: no C++ compiler")
+
+
+def test_a_compiler_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "g++"
+    script.write_text('#!/bin/sh\ncase "$*" in *--version*) echo fake 1.0;; *) kill -9 $$;; esac\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    check(Backend(make_options()), "was killed by signal 9")
+
+
+def test_a_cache_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    monkeypatch.setenv("FUSEWISE_CACHE_DIR", str(blocked / "cache"))
+    still_compiles("cannot be used")
+
+
+def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = os.environ["FUSEWISE_CACHE_DIR"]
+    replace = os.replace
+
+    def full(source: Any, target: Any) -> None:
+        if str(target).startswith(folder):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    still_compiles("No space left")
+
+
+def still_compiles(cause: str) -> None:
+    """Kernels go elsewhere: one warning, no fallback."""
+    compiled = torch.compile(model, backend=Backend(make_options(strict=True)))
+    x, w = torch.randn(5, 8), torch.randn(8, 8)
+    with pytest.warns(RuntimeWarning, match=cause) as caught:
+        torch.testing.assert_close(compiled(x, w), model(x, w))
+    assert len([c for c in caught if "fusewise" in str(c.message) or cause in str(c.message)]) == 1
+    assert counters["fusewise"]["fallbacks"] == 0
+
+
+@pytest.mark.parametrize("damage", ["truncated", "empty", "overwritten"])
+def test_a_damaged_entry_is_made_again(damage: str) -> None:
+    x, w = torch.randn(5, 8), torch.randn(8, 8)
+    backend = Backend(make_options(strict=True))
+    expected = torch.compile(model, backend=backend)(x, w)
+    (entry,) = Path(os.environ["FUSEWISE_CACHE_DIR"]).glob("cpp/*/*.so")
+    whole = entry.read_bytes()
+    changed = {
+        "truncated": whole[: len(whole) // 2],
+        "empty": b"",
+        "overwritten": whole[:4000] + b"\0" * 64 + whole[4064:],
+    }
+    # another file under that name: the one that this process has loaded stays as it is
+    entry.unlink()
+    entry.write_bytes(changed[damage])
+    torch._dynamo.reset()
+    assert torch.equal(torch.compile(model, backend=backend)(x, w), expected)
+    assert entry.read_bytes() == whole
+
+
+PROGRAM = """
+import sys, torch
+sys.path[:0] = [{src!r}]
+from fusewise.backend import Backend
+from fusewise.config import make_options
+x = torch.linspace(-1, 1, 64).reshape(8, 8)
+fn = torch.compile(lambda a: torch.softmax(a.tanh() * {factor}, -1) + 1, backend=Backend(make_options(strict=True)))
+"""
+
+
+def python(body: str, factor: float, **env: str) -> subprocess.Popen[str]:
+    code = PROGRAM.format(src=str(ROOT / "src"), factor=factor) + textwrap.dedent(body)
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "2", **env},
+    )
+
+
+def test_two_processes_compile_the_same_kernel() -> None:
+    running = [python("print(repr(fn(x).double().sum().item()))", 1.25) for _ in range(2)]
+    outs = [p.communicate(timeout=300) for p in running]
+    assert all(p.returncode == 0 for p in running), outs
+    assert outs[0][0] == outs[1][0] != ""
+    assert len(list(Path(os.environ["FUSEWISE_CACHE_DIR"]).glob("cpp/*/*.so"))) == 1
+
+
+def test_an_interrupt_leaves_the_cache_whole() -> None:
+    body = """
+        import os, signal, threading
+        from fusewise.runtime import cpp
+        compile_unit = cpp.compile_unit
+        def slow(*args):
+            os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C while the compiler runs
+            return compile_unit(*args)
+        cpp.compile_unit = slow
+        try:
+            fn(x)
+        except KeyboardInterrupt:
+            print("interrupted")
+        cpp.compile_unit = compile_unit
+        print(torch.equal(fn(x), fn(x)))
+    """
+    process = python(body, 1.5)
+    out, err = process.communicate(timeout=300)
+    assert out.split() == ["interrupted", "True"], err
+    left = [
+        p for p in Path(os.environ["FUSEWISE_CACHE_DIR"]).rglob("*") if p.is_file() and p.suffix not in (".so", ".lock")
+    ]
+    assert left == []
+
+
+def test_a_fork_after_the_compile() -> None:
+    body = """
+        import os
+        big = torch.randn(300, 400)
+        want = fn(big)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if torch.allclose(fn(big), want) else 1)
+        _, status = os.waitpid(child, 0)
+        print(status, torch.equal(fn(big), want))
+    """
+    process = python(body, 1.75)
+    out, err = process.communicate(timeout=300)
+    assert out.split() == ["0", "True"], err
+
+
+def test_many_threads_call_one_compiled_function() -> None:
+    compiled = torch.compile(model, backend=Backend(make_options(strict=True)))
+    w = torch.randn(8, 8)
+    wrong: list[str] = []
+
+    def work(number: int) -> None:
+        try:
+            x = torch.full((64, 8), float(number)) + torch.arange(8)
+            for _ in range(4):
+                torch.testing.assert_close(compiled(x, w), model(x, w))
+        except BaseException as problem:
+            wrong.append(repr(problem))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---- what is not lowered
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e4m3fn, torch.uint16], ids=str)
+def test_a_dtype_that_is_not_lowered_runs_and_is_named(dtype: torch.dtype) -> None:
+    from fusewise import trace
+
+    def fn(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return a.to(torch.complex64).abs().float() * 2 if dtype.is_complex else a.float() * 2, a.clone()
+
+    value = torch.arange(6).to(dtype)
+    trace.clear()
+    ours = torch.compile(fn, backend=Backend(make_options(strict=True)))(value)
+    for o, e in zip(ours, fn(value), strict=True):
+        assert o.dtype == e.dtype and torch.equal(o.view(torch.uint8), e.view(torch.uint8))
+    reasons = [r.reason for c in trace.compiled() for r in c.captured.reasons]
+    assert any(str(dtype).removeprefix("torch.") in reason for reason in reasons), reasons
+
+
+def test_names_and_contents_never_run() -> None:
+    """Generated sources hold nothing of the user's: hostile names stay names."""
+
+    class Hostile(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            name = '"); import os; os._exit(3) #'
+            self.register_buffer("plain", torch.ones(4))
+            self._buffers[name] = torch.full((4,), 2.0)
+            self.name = name
+
+        def forward(self, x: torch.Tensor, text: str) -> torch.Tensor:
+            return x * self._buffers[self.name] + self.plain + len(text)
+
+    module = Hostile()
+    x = torch.randn(3, 4)
+    compiled = torch.compile(module, backend=Backend(make_options(strict=True)))
+    torch.testing.assert_close(compiled(x, '*/ } system("false"); {'), module(x, '*/ } system("false"); {'))
