@@ -36,19 +36,36 @@ DTYPES = {
 }
 
 # Not deterministic, or a result that is uninitialised memory: nothing to compare.
-SKIPPED = {
-    **dict.fromkeys(
-        "empty empty_like empty_permuted empty_strided new_empty new_empty_strided".split(), "uninitialised memory"
-    ),
-    **dict.fromkeys(
-        "bernoulli multinomial normal rand_like randint randint_like randn randn_like uniform cauchy exponential geometric "
-        "log_normal nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d nn.functional.alpha_dropout "
-        "nn.functional.feature_alpha_dropout nn.functional.feature_dropout nn.functional.rrelu nn.functional.fractional_max_pool2d "
-        "nn.functional.fractional_max_pool3d pca_lowrank svd_lowrank nn.functional.scaled_dot_product_attention "
-        "nn.functional.multi_head_attention_forward".split(),
-        "random numbers",
-    ),
-}
+_UNINITIALISED = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+_RANDOM = (
+    "bernoulli",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "multinomial",
+    "normal",
+    "pca_lowrank",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "svd_lowrank",
+    "uniform",
+    "nn.functional.alpha_dropout",
+    "nn.functional.dropout",
+    "nn.functional.dropout2d",
+    "nn.functional.dropout3d",
+    "nn.functional.feature_alpha_dropout",
+    "nn.functional.feature_dropout",
+    "nn.functional.fractional_max_pool2d",
+    "nn.functional.fractional_max_pool3d",
+    "nn.functional.multi_head_attention_forward",
+    "nn.functional.rrelu",
+    "nn.functional.scaled_dot_product_attention",
+)
+SKIPPED = {**dict.fromkeys(_UNINITIALISED, "uninitialised memory"), **dict.fromkeys(_RANDOM, "random numbers")}
 
 
 @dataclass(frozen=True)
@@ -61,8 +78,6 @@ class Row:
     samples: int
     detail: str = ""
     seconds: float = 0.0
-
-
 
 
 def samples_of(op: Any, device: str, dtype: torch.dtype, limit: int, grad: bool) -> list[Any]:
@@ -78,20 +93,34 @@ def flat_tensors(value: Any) -> list[torch.Tensor]:
     return [v for v in tree_flatten(value)[0] if isinstance(v, torch.Tensor) and v.layout == torch.strided]
 
 
-def call_all(op: Any, samples: list[Any], leaves: list[list[torch.Tensor]], specs: list[Any]) -> list[Any]:
-    outs = []
-    for sample, mine, (others, spec, places) in zip(samples, leaves, specs, strict=True):
-        flat = list(others)
-        for place, tensor in zip(places, mine, strict=True):
-            flat[place] = tensor
-        first, args, kwargs = tree_unflatten(flat, spec)
-        outs.append(op.op(first, *args, **kwargs))
-    return outs
+@dataclass(frozen=True)
+class Prepared:
+    """One sample: its flat arguments without the tensors, how they nest, and where the tensors go."""
+
+    others: list[Any]
+    spec: Any
+    places: list[int]
+    tensors: list[torch.Tensor]
+
+
+def prepare(sample: Any) -> Prepared:
+    flat, spec = tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+    places = [i for i, v in enumerate(flat) if type(v) is torch.Tensor and v.layout == torch.strided]
+    tensors = [flat[i].detach().clone().requires_grad_(flat[i].requires_grad) for i in places]
+    return Prepared([None if i in places else v for i, v in enumerate(flat)], spec, places, tensors)
+
+
+def call(op: Any, prepared: Prepared, tensors: list[torch.Tensor]) -> Any:
+    flat = list(prepared.others)
+    for place, tensor in zip(prepared.places, tensors, strict=True):
+        flat[place] = tensor
+    first, args, kwargs = tree_unflatten(flat, prepared.spec)
+    return op.op(first, *args, **kwargs)
 
 
 def steps(tensor: torch.Tensor) -> list[int]:
-    """Strides of the dims that have more than one element: along others torch's tracing gives other strides than eager."""
-    return [step for size, step in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+    """Strides that matter: those of the dims longer than 1."""
+    return [s for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n > 1]
 
 
 def compare(ours: list[torch.Tensor], eager: list[torch.Tensor], exact: list[torch.Tensor] | None) -> str:
@@ -140,43 +169,42 @@ def run_op(op: Any, name: str, dtype_name: str, device: str, limit: int, backwar
         samples = samples_of(op, device, dtype, limit, grad)
     except Exception as problem:
         return row("skipped", 0, f"no samples: {str(problem)[:100]}")
-    leaves, specs, kept = [], [], []
+    kept: list[Prepared] = []
     for sample in samples:
-        flat, spec = tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
-        places = [i for i, v in enumerate(flat) if type(v) is torch.Tensor and v.layout == torch.strided]
-        mine = [flat[i].detach().clone().requires_grad_(flat[i].requires_grad) for i in places]
-        others = [None if i in places else v for i, v in enumerate(flat)]
+        prepared = prepare(sample)
         try:
-            op.op(*(tree_unflatten([v.detach() if isinstance(v, torch.Tensor) else v for v in flat], spec)[0:1]),
-                  *tree_unflatten(flat, spec)[1], **tree_unflatten(flat, spec)[2])
+            call(op, prepared, [t.detach() for t in prepared.tensors])
         except Exception:
             continue
-        kept.append(sample)
-        leaves.append(mine)
-        specs.append((others, spec, places))
+        kept.append(prepared)
     if not kept:
         return row("skipped", 0, "eager takes none of the samples")
 
+    def copies(cast: torch.dtype | None) -> list[list[torch.Tensor]]:
+        def copy(t: torch.Tensor) -> torch.Tensor:
+            moved = t.detach().to(cast) if cast and t.is_floating_point() else t.detach().clone()
+            return moved.requires_grad_(t.requires_grad)
+
+        return [[copy(t) for t in prepared.tensors] for prepared in kept]
+
+    def weight(out: torch.Tensor) -> torch.Tensor:
+        ramp = torch.arange(out.numel(), device=out.device, dtype=torch.float64)
+        return torch.cos(ramp).reshape(out.shape).to(out.dtype)
+
     def one(fn: Any, cast: torch.dtype | None) -> list[torch.Tensor]:
-        inputs = [
-            [
-                (t.detach().to(cast) if cast and t.is_floating_point() else t.detach().clone()).requires_grad_(t.requires_grad)
-                for t in mine
-            ]
-            for mine in leaves
-        ]
+        inputs = copies(cast)
         outs = flat_tensors(fn(inputs))
         results = [o.detach() for o in outs]
-        if grad:
-            roots = [o for o in outs if o.requires_grad and o.is_floating_point()]
-            if roots:
-                weights = [torch.cos(torch.arange(o.numel(), device=o.device, dtype=torch.float64)).reshape(o.shape).to(o.dtype) for o in roots]
-                torch.autograd.backward(roots, weights)
-                results += [t.grad for mine in inputs for t in mine if t.grad is not None]
+        roots = [o for o in outs if o.requires_grad and o.is_floating_point()] if grad else []
+        if roots:
+            torch.autograd.backward(roots, [weight(o) for o in roots])
+            results += [t.grad for mine in inputs for t in mine if t.grad is not None]
         return results
 
+    def plain(inputs: list[list[torch.Tensor]]) -> list[Any]:
+        return [call(op, prepared, mine) for prepared, mine in zip(kept, inputs, strict=True)]
+
     torch._dynamo.reset()
-    plain = lambda inputs: call_all(op, kept, inputs, specs)  # noqa: E731
     try:
         eager = one(plain, None)
     except Exception as problem:

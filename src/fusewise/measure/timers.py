@@ -72,7 +72,7 @@ class CudaTimer:
 
     The GPU is kept busy for a millisecond before the first event, so that the host, which prepares and launches the
     call meanwhile, is ahead of it: what is timed is the work of the GPU, with the gaps between its kernels where a
-    program needs more launches than that millisecond covers. The host's own cost is measured apart (`measure.overhead`).
+    program needs more launches than that millisecond covers. The host's own cost is `measure.overhead`'s.
     """
 
     def __init__(self, device: str = "cuda") -> None:
