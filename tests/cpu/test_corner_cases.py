@@ -658,3 +658,28 @@ def test_a_thousand_ops_compile_in_seconds() -> None:
     assert torch.equal(out, fn(a))
     ours = sum(sum(c.seconds.values()) for c in trace.compiled())
     assert ours < 30, f"{ours:.1f} s of {time.perf_counter() - start:.1f} s"
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """Greatest bytes that PyTorch has allocated at once while `run` runs, beside what it had before."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        run()
+    changes = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    alive = peak = 0
+    for change in sorted(changes, key=lambda e: e.start_ns()):
+        alive += change.nbytes()
+        peak = max(peak, alive)
+    return peak
+
+
+def test_ten_relus_that_feed_ten_matmuls_take_no_more_memory_than_eager() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        total = torch.zeros_like(x)
+        for i in range(10):
+            total = total + torch.relu(x * (i + 1)) @ w
+        return total
+
+    x, w = torch.randn(512, 512), torch.randn(512, 512)
+    compiled = torch.compile(fn, backend=STRICT)
+    torch.testing.assert_close(compiled(x, w), fn(x, w))
+    assert peak_bytes(lambda: compiled(x, w)) <= peak_bytes(lambda: fn(x, w))

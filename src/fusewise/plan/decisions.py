@@ -20,6 +20,7 @@ REASONS: dict[str, str] = {
     "no-gain": "the predicted time does not fall",
     "fuel": "the limit on the number of fusions is reached",
     "output": "the value leaves the graph and is stored anyway",
+    "memory": "the values that it reads would wait for other kernels, and peak memory would pass eager's",
     "registers": "the fused kernel would need more registers than it saves time",
 }
 """Every reason code and its meaning."""

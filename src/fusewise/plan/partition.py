@@ -53,13 +53,22 @@ class Partitioner:
         needed: values that must be in memory: outputs, and operands of opaque ops (ids of non-view nodes).
         machine: the device that the plan is for.
         fuel: the greatest number of fusions (None: no limit).
+        frugal: refuse fusions by which more bytes wait for a PyTorch op than without them.
     """
 
-    def __init__(self, graph: Graph, needed: frozenset[int], machine: Machine, fuel: int | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        needed: frozenset[int],
+        machine: Machine,
+        fuel: int | None = None,
+        frugal: bool = False,
+    ) -> None:
         self.graph = graph
         self.needed = needed
         self.machine = machine
         self.fuel = fuel
+        self.frugal = frugal
         self.hints = graph.hints()
         self.decisions: list[Decision] = []
         self.regions: dict[int, Region] = {}
@@ -187,6 +196,8 @@ class Partitioner:
 
         if self.fuel is not None and sum(d.taken for d in self.decisions) >= self.fuel:
             return note("fuel")
+        if self.frugal and self._keeps_more(producer, consumer, kind):
+            return note("memory")
         between = self._between(producer, consumer, kind)
         if between is None or len(between) > _LONGEST_DETOUR:
             return note("cycle")
@@ -200,6 +211,31 @@ class Partitioner:
             self._replace(current, number, merged)
             current = number
         return note({"vertical": "saves-bytes", "siblings": "saves-reads"}.get(kind, "saves-launch"), taken=True)
+
+    def _keeps_more(self, producer: int, consumer: int, kind: str) -> bool:
+        """True where the merged kernel keeps more bytes alive while a PyTorch op runs than the two apart."""
+        if kind != "vertical":
+            # side by side: what one of them makes waits until its own readers run
+            return all(self._read_by_walls(number) for number in (producer, consumer))
+        if not self._waits(producer, consumer):
+            return False
+        left, right = self.regions[producer], self.regions[consumer]
+        early = self.units[producer]
+        ends = [
+            v
+            for v in left.reads
+            if v not in self.needed and all(u == producer or self.units[u].reach & early.mask for u in self.readers[v])
+        ]
+        between = [v for v in right.reads if v in left.at and v not in self.needed and self.readers[v] <= {consumer}]
+        return sum(map(self._bytes, ends)) > sum(map(self._bytes, between))
+
+    def _waits(self, early: int, late: int) -> bool:
+        """True where a PyTorch op must run before `late` and need not before `early`."""
+        a, b = self.units[early].mask, self.units[late].mask
+        return any(u not in self.regions and w.reach & b and not w.reach & a for u, w in self.units.items())
+
+    def _read_by_walls(self, number: int) -> bool:
+        return any(u not in self.regions for n in self.regions[number].nodes for u in self.readers.get(n, ()))
 
     def _between(self, producer: int, consumer: int, kind: str) -> list[int] | None:
         """Units that run after the one and before the other, in that order; None where a wall is among them."""
@@ -367,6 +403,11 @@ class Partitioner:
 
         if gain <= 0:
             return note("recompute-costs", False)
+        if self.frugal and any(
+            self._waits(owner, reader) and sum(map(self._bytes, new)) > self._bytes(value)
+            for reader, new in changes.items()
+        ):
+            return note("memory", False)
         if self.fuel is not None and sum(d.taken for d in self.decisions) >= self.fuel:
             return note("fuel", False)
         for reader, new in changes.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fusewise.config import Policy
@@ -12,7 +12,8 @@ from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import Decision
-from fusewise.plan.partition import Partitioner
+from fusewise.plan.memory import eager_peak_bytes, peak_bytes
+from fusewise.plan.partition import Partition, Partitioner
 from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, split_reductions
 from fusewise.plan.region import Region, elements
 from fusewise.plan.statistics import keep_wide, split_statistics
@@ -97,9 +98,25 @@ def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, policy: P
     graph = insert_copies(graph)
     outputs = tuple(_placed(graph, o) for o in graph.outputs)
     operands = {n.id: tuple(_placed(graph, a) for a in n.args) for n in graph if n.op == "opaque"}
-    needed = frozenset(p.base for p in outputs).union(*({p.base for p in ps} for ps in operands.values()))
+    kept = frozenset(p.base for p in outputs)
+    needed = kept.union(*({p.base for p in ps} for ps in operands.values()))
     partition = Partitioner(graph, needed, machine, fuel).run()
+    steps = _steps(graph, partition, operands, machine)
+    if _peak_bytes(graph, steps, kept) > _SLACK * eager_peak_bytes(graph) + _SLACK_BYTES:
+        frugal = Partitioner(graph, needed, machine, fuel, frugal=True).run()
+        fewer = _steps(graph, frugal, operands, machine)
+        if _peak_bytes(graph, fewer, kept) < _peak_bytes(graph, steps, kept):
+            partition, steps = frugal, fewer
     layouts = {n.id: layout_of(graph, n.id) for n in graph if n.op in ("input", "result") or n.id in partition.stored}
+    return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions)
+
+
+_SLACK, _SLACK_BYTES = 1.03, 1 << 20  # peak memory above eager's that is not worth a fusion
+
+
+def _steps(
+    graph: Graph, partition: Partition, operands: Mapping[int, tuple[Placement, ...]], machine: Machine
+) -> list[KernelStep | OpaqueStep]:
     steps: list[KernelStep | OpaqueStep] = []
     used: dict[str, int] = {}
     results: dict[int, list[int]] = {}
@@ -114,7 +131,18 @@ def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, policy: P
             steps.append(_kernel_step(graph, region, writes, machine, used, unfused[unit]))
         else:
             steps.append(OpaqueStep(unit, operands[unit], tuple(results.get(unit, ()))))
-    return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions)
+    return steps
+
+
+def _peak_bytes(graph: Graph, steps: Sequence[KernelStep | OpaqueStep], outputs: frozenset[int]) -> int:
+    return peak_bytes(
+        graph,
+        [
+            (s.reads, s.writes) if isinstance(s, KernelStep) else ([p.base for p in s.operands], s.results)
+            for s in steps
+        ],
+        outputs,
+    )
 
 
 def _placed(graph: Graph, value: int) -> Placement:
