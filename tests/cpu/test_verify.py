@@ -82,6 +82,15 @@ def test_changed_arguments_and_buffers_of_modules() -> None:
     assert torch.equal(module.running_mean, before), "verify leaves the module as it was"
 
 
+def test_gradients_of_tensors_that_the_function_holds() -> None:
+    layer, scale = nn.Linear(8, 8), torch.tensor(2.0, requires_grad=True)
+    found = fusewise.verify(lambda x: torch.relu(layer(x)) * scale, torch.randn(4, 8, requires_grad=True), hard=False)
+    assert found, found
+    gradients = {n for n in names(found) if n.startswith("gradient")}
+    assert gradients == {"gradient of x", *(f"gradient of held tensor {i}" for i in range(3))}
+    assert layer.weight.grad is None and scale.grad is None
+
+
 def test_several_outputs_some_of_them_no_tensors() -> None:
     def f(x: torch.Tensor, n: int) -> dict[str, Any]:
         return {"y": x + n, "n": n + 1, "mask": x > 0, "none": None}

@@ -85,6 +85,8 @@ class _Proof:
         self.reference_entry = torch.compile(own_entry(function), backend=Backend(options, self.reference))
         self.state = _State(function)
         self.notes: list[str] = []
+        self._last_inputs: list[torch.Tensor] = []
+        self._held: dict[int, torch.Tensor] = {}
 
     def run(self, name: str, hard: bool, progress: Progress) -> tuple[Verification, Fused]:
         try:
@@ -183,23 +185,28 @@ class _Proof:
 
     def _gradients(self, outputs: Any, names: Mapping[int, str]) -> list[_Result]:
         sources = [t for t in _tensors(outputs) if t.requires_grad and t.is_floating_point()]
-        leaves = {id(t): (n, t) for t, n in self._leaves(names)}
-        if not sources or not leaves:
+        leaves = self._leaves(sources, names) if sources else {}
+        if not leaves:
             return []
         generators = {t.device: torch.Generator(t.device).manual_seed(self.seed + 1) for t in sources}
         given = [torch.empty_like(t).normal_(generator=generators[t.device]) for t in sources]
-        targets = [t for _, t in leaves.values()]
-        found = torch.autograd.grad(sources, targets, given, allow_unused=True)
+        found = torch.autograd.grad(sources, list(leaves.values()), given, allow_unused=True)
         return [
             _Result(f"gradient of {name}", gradient)
-            for (name, _), gradient in zip(leaves.values(), found, strict=True)
+            for name, gradient in zip(leaves, found, strict=True)
             if gradient is not None
         ]
 
-    def _leaves(self, names: Mapping[int, str]) -> list[tuple[torch.Tensor, str]]:
-        found = [(t, names[id(t)]) for t in self._last_inputs if t.requires_grad and t.is_leaf]
+    def _leaves(self, sources: Sequence[torch.Tensor], names: Mapping[int, str]) -> dict[str, torch.Tensor]:
+        """What gradients are compared of: arguments, parameters, and tensors that the function holds otherwise."""
+        found = {names[id(t)]: t for t in self._last_inputs if t.requires_grad and t.is_leaf}
         if isinstance(self.function, nn.Module):
-            found += [(p, n) for n, p in self.function.named_parameters() if p.requires_grad]
+            found |= {n: p for n, p in self.function.named_parameters() if p.requires_grad}
+        known = {id(t) for t in found.values()}
+        for leaf in _leaves_behind(sources):
+            if id(leaf) not in known:
+                self._held.setdefault(id(leaf), leaf)
+        found |= {f"held tensor {number}": leaf for number, leaf in enumerate(self._held.values())}
         return found
 
     def _argument_names(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[int, str]]:
@@ -289,6 +296,23 @@ def own_entry(function: Function) -> Function:
 
 
 _numbers = count()
+
+
+def _leaves_behind(sources: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """The leaves that autograd reaches from some tensors."""
+    found: dict[int, torch.Tensor] = {}
+    seen: set[Any] = set()
+    stack: list[Any] = [t.grad_fn for t in sources]
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            found[id(leaf)] = leaf
+        stack.extend(before for before, _ in node.next_functions)
+    return list(found.values())
 
 
 def _named(name: str, value: Any) -> list[tuple[str, Any]]:
