@@ -24,6 +24,8 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from fusewise.proof.compare import compare as judge
+
 DTYPES = {
     "f32": torch.float32,
     "f64": torch.float64,
@@ -141,18 +143,11 @@ def compare(ours: list[torch.Tensor], eager: list[torch.Tensor], exact: list[tor
         fine = b.isfinite()
         if not torch.equal(a[~fine & ~b.isnan()], b[~fine & ~b.isnan()]):
             return f"result {i}: infinities differ"
-        x, y = a[fine].double(), b[fine].double()
-        if not x.numel():
-            continue
-        eps = torch.finfo(a.dtype).eps
-        if exact is not None and i < len(exact) and exact[i].shape == a.shape:
-            z = exact[i][fine].double()
-            scale = z.abs().max().clamp_min(1e-30)
-            own, theirs = float((x - z).abs().max() / scale), float((y - z).abs().max() / scale)
-            if own > 1.5 * theirs + 4 * eps:
-                return f"result {i}: error {own:.2e} against fp64, eager's {theirs:.2e}"
-        elif float((x - y).abs().max() / y.abs().max().clamp_min(1e-30)) > 32 * eps:
-            return f"result {i}: relative difference {float((x - y).abs().max() / y.abs().max()):.2e}"
+        known = exact is not None and i < len(exact) and exact[i].shape == a.shape
+        outcome = judge(a, b, exact[i].double() if exact is not None and known else None, exact=False)
+        if not outcome.ok:
+            errors = f", {outcome.error:.2e}, eager's {outcome.eager_error:.2e}" if outcome.error is not None else ""
+            return f"result {i} at {outcome.first}, {outcome.max_ulp} ulp apart{errors}: {outcome.rule}"
     return ""
 
 
