@@ -3,18 +3,23 @@
 Causal, triangular, ragged and padding masks written with `where` or `masked_fill` replace a value by a constant where
 the mask is off: what the value is computed from is then not needed there. A value's demand is the set of conditions
 under which every use of it lies; a load takes them as its mask, and a GPU skips the memory of a vector that is masked
-whole.
+whole. So that vectors stay vectors, the mask is one for each group of neighbours: on where any of the group is needed.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from fusewise.ir.affine import Div, Index
 from fusewise.ir.dtypes import BOOL
 from fusewise.lower.body import Body, renumber
-from fusewise.lower.kernel import Compute, Instr, Load, operands
+from fusewise.lower.kernel import Compute, IndexOf, Instr, Load, operands
 
 Demand = frozenset[tuple[int, bool]]  # (condition, value that it must have)
+
+_VECTOR_BYTES = 16
+_MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+_NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
 
 
 def mask_loads(body: Body) -> Body:
@@ -26,7 +31,7 @@ def mask_loads(body: Body) -> Body:
             chosen = [c for c in sorted(demands[number]) if _is_cheap(body, c[0], number)]
             if chosen:
                 wanted[number] = chosen
-    return _rebuild(body, wanted) if wanted else body
+    return _Rebuild(body, wanted).run() if wanted else body
 
 
 def _demands(body: Body) -> list[Demand]:
@@ -74,44 +79,94 @@ def _is_cheap(body: Body, condition: int, load: int) -> bool:
     return True
 
 
-def _rebuild(body: Body, wanted: dict[int, list[tuple[int, bool]]]) -> Body:
-    """The instructions in an order in which each mask stands before its load."""
-    instrs: list[Instr] = []
-    varies: list[frozenset[str]] = []
-    number_of: dict[int, int] = {}
-    buffers = {i: i for i in range(len(body.buffers))}
+class _Rebuild:
+    """Emits the instructions in an order in which each mask stands before its load."""
 
-    def emit(instr: Instr, axes: frozenset[str]) -> int:
-        instrs.append(instr)
-        varies.append(axes)
-        return len(instrs) - 1
+    def __init__(self, body: Body, wanted: dict[int, list[tuple[int, bool]]]) -> None:
+        self.body = body
+        self.wanted = wanted
+        self.instrs: list[Instr] = []
+        self.varies: list[frozenset[str]] = []
+        self.number_of: dict[int, int] = {}
+        self.buffers = {i: i for i in range(len(body.buffers))}
 
-    def visit(root: int) -> None:
+    def run(self) -> Body:
+        for number in range(len(self.body.instrs)):
+            self.visit(number)
+        return replace(self.body, instrs=tuple(self.instrs), varies=tuple(self.varies))
+
+    def emit(self, instr: Instr, axes: frozenset[str]) -> int:
+        self.instrs.append(instr)
+        self.varies.append(axes)
+        return len(self.instrs) - 1
+
+    def compute(self, op: str, *args: int) -> int:
+        return self.emit(Compute(op, args, BOOL), frozenset().union(*(self.varies[a] for a in args)))
+
+    def visit(self, root: int) -> None:
         stack = [(root, False)]
         while stack:
             number, ready = stack.pop()
-            if number in number_of:
+            if number in self.number_of:
                 continue
-            conditions = wanted.get(number, [])
+            conditions = self.wanted.get(number, [])
+            old = self.body.instrs[number]
             if not ready:
                 stack.append((number, True))
-                stack.extend((o, False) for o in (*operands(body.instrs[number]), *(c for c, _ in conditions)))
+                stack.extend((o, False) for o in (*operands(old), *(c for c, _ in conditions)))
                 continue
-            instr, axes = renumber(body.instrs[number], number_of, buffers), body.varies[number]
-            if conditions:
-                mask: int | None = None
-                for condition, value in conditions:
-                    part, part_axes = number_of[condition], body.varies[condition]
-                    if not value:
-                        part = emit(Compute("not", (part,), BOOL), part_axes)
-                    if mask is not None:
-                        part_axes = part_axes | varies[mask]
-                        part = emit(Compute("and", (mask, part), BOOL), part_axes)
-                    mask = part
-                assert isinstance(instr, Load) and mask is not None
-                instr, axes = replace(instr, mask=mask), axes | varies[mask]
-            number_of[number] = emit(instr, axes)
+            instr, axes = renumber(old, self.number_of, self.buffers), self.body.varies[number]
+            mask = self.mask(number, conditions) if conditions else None
+            if mask is not None:
+                assert isinstance(instr, Load)
+                instr, axes = replace(instr, mask=mask), axes | self.varies[mask]
+            self.number_of[number] = self.emit(instr, axes)
 
-    for number in range(len(body.instrs)):
-        visit(number)
-    return replace(body, instrs=tuple(instrs), varies=tuple(varies))
+    def mask(self, load: int, conditions: list[tuple[int, bool]]) -> int | None:
+        """The conditions together, each on for a whole group of neighbours where any of them needs it."""
+        instr = self.body.instrs[load]
+        assert isinstance(instr, Load)
+        inner = next((a for a in sorted(self.body.varies[load]) if instr.index.coefficient(a) == 1), None)
+        group = _VECTOR_BYTES // self.body.buffers[instr.buffer].dtype.bytes
+        found: int | None = None
+        for condition, value in conditions:
+            part = self.widened(condition, value, inner, group)
+            if part is not None:
+                found = part if found is None else self.compute("and", found, part)
+        return found
+
+    def widened(self, condition: int, value: bool, axis: str | None, group: int) -> int | None:
+        """A condition on wherever `condition` is `value` somewhere in the group; None: it is on everywhere."""
+        instr = self.body.instrs[condition]
+        if axis is None or axis not in self.body.varies[condition]:
+            known = self.number_of[condition]
+            return known if value else self.compute("not", known)
+        if not isinstance(instr, Compute):
+            return None
+        if instr.op == "not":
+            return self.widened(instr.args[0], not value, axis, group)
+        if instr.op in ("and", "or"):
+            parts = [self.widened(a, value, axis, group) for a in instr.args]
+            if (instr.op == "and") == value:
+                kept = [p for p in parts if p is not None]
+                return self.compute("and", *kept) if len(kept) == 2 else (kept[0] if kept else None)
+            first, second = parts
+            return None if first is None or second is None else self.compute("or", first, second)
+        if instr.op not in _MIRRORED:
+            return None
+        left, right = instr.args
+        op = instr.op if value else _NEGATED[instr.op]
+        if axis in self.body.varies[right]:
+            left, right, op = right, left, _MIRRORED[op]
+        place = self.body.instrs[left]
+        if axis in self.body.varies[right] or not isinstance(place, IndexOf) or place.index.coefficient(axis) != 1:
+            return None
+        if any(not isinstance(a, str) for a, _ in place.index.terms):
+            return None
+        # the group's first element is the one most surely below a limit, its last the one most surely above
+        others = [(a, c) for a, c in place.index.terms if a != axis]
+        start = Index(((Div(Index(((axis, 1),)), group), group),)) + (0 if op in ("lt", "le") else group - 1)
+        for atom, coef in others:
+            start = start + Index(((atom, coef),))
+        rounded = self.emit(IndexOf(start + place.index.const, place.dtype), self.body.varies[left])
+        return self.compute(op, rounded, self.number_of[right])
