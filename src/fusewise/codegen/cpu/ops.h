@@ -1,6 +1,6 @@
 // Arithmetic on scalars and vectors alike: casts, integer rules that never trap, minimum and maximum with NaN.
 #pragma once
-#include "vec.h"
+#include "mask.h"
 
 namespace fw {
 
@@ -69,9 +69,9 @@ template <class V, class F> FW_INLINE V per_lane(V a, V b, F f) {
 template <class To, class V> FW_INLINE Raw<To> cast_raw(V v) {
   using E = Elem<V>;
   if constexpr (is_same<E, To>) return v;
-  else if constexpr (is_float<E> != is_float<To> && (sizeof(E) < 4 || sizeof(To) < 4))
-    return __builtin_convertvector(__builtin_convertvector(v, Raw<int32_t>), Raw<To>);
-  else return __builtin_convertvector(v, Raw<To>);
+  else if constexpr (is_float<To>) return __builtin_convertvector(resize<int32_t>(v), Raw<To>);
+  else if constexpr (is_float<E>) return resize<To>(__builtin_convertvector(v, Raw<int32_t>));
+  else return resize<To>(v);
 }
 
 // C's conversion of scalars and vectors: floats to integers toward 0, integers modulo 2^n.
@@ -87,25 +87,24 @@ template <class To, class From> FW_INLINE auto cast(From x) {
     }());
     if constexpr (is_same<E, To>) return x;
     else if constexpr (sizeof(To) == 8)
-      return Vec<To>{__builtin_convertvector(x.lo, Half<To>), __builtin_convertvector(x.hi, Half<To>)};
+      return Vec<To>{half_cast<To>(x.lo), half_cast<To>(x.hi)};
     else
       return cast_raw<To>(
-          join<Mid>(__builtin_convertvector(x.lo, Half<Mid>), __builtin_convertvector(x.hi, Half<Mid>)));
+          join<Mid>(half_cast<Mid>(x.lo), half_cast<Mid>(x.hi)));
   } else if constexpr (sizeof(To) == 8) {
     using Mid = decltype([] {
       if constexpr (is_float<Elem<From>>) return float{};
       else return int32_t{};
     }());
     const Raw<Mid> v = cast_raw<Mid>(x);
-    return Vec<To>{__builtin_convertvector(low_half<Mid>(v), Half<To>),
-                   __builtin_convertvector(high_half<Mid>(v), Half<To>)};
+    return Vec<To>{half_cast<To>(low_half<Mid>(v)), half_cast<To>(high_half<Mid>(v))};
   } else {
     return cast_raw<To>(x);
   }
 }
 
 // 1 where true, 0 where false.
-template <class To> FW_INLINE auto from_bool(Mask m) { return cast<To>(m & 1); }
+template <class To> FW_INLINE Vec<To> from_bool(Mask m) { return select(m, splat<To>(1), Vec<To>{}); }
 template <class To> FW_INLINE To from_bool(bool m) { return static_cast<To>(m); }
 
 // True where not 0; NaN is true.
@@ -113,7 +112,7 @@ template <class V> FW_INLINE auto truth(V x) { return ne(x, same_shape<V>(Scalar
 
 // 16-bit floats, kept as their bits.
 FW_INLINE Raw<float> f32_from_bf16(Raw<uint16_t> v) {
-  return (Raw<float>)(__builtin_convertvector(v, Raw<uint32_t>) << 16);
+  return (Raw<float>)(resize<uint32_t>(v) << 16);
 }
 FW_INLINE float f32_from_bf16(uint16_t x) { return bits_as<float>(static_cast<uint32_t>(x) << 16); }
 
@@ -121,7 +120,7 @@ FW_INLINE float f32_from_bf16(uint16_t x) { return bits_as<float>(static_cast<ui
 FW_INLINE Raw<uint16_t> bf16_from_f32(Raw<float> v) {
   const Raw<uint32_t> u = (Raw<uint32_t>)v;
   const Raw<uint32_t> rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  return __builtin_convertvector(v == v ? rounded : splat<uint32_t>(0x7fc0), Raw<uint16_t>);
+  return resize<uint16_t>(v == v ? rounded : splat<uint32_t>(0x7fc0));
 }
 FW_INLINE uint16_t bf16_from_f32(float x) {
   const uint32_t u = bits_as<uint32_t>(x);

@@ -152,7 +152,7 @@ class KeepStream : PhiloxStream<8, 0> {
   FW_INLINE Mask keep(int64_t e, uint32_t threshold) {
     const char* draws = reinterpret_cast<const char*>(word_);
     const uint64_t at = find(e);
-    return as_mask(load_whole<Raw<uint16_t>>(draws + 2 * at) < splat(static_cast<uint16_t>(threshold)));
+    return lt(load_whole<Raw<uint16_t>>(draws + 2 * at), splat(static_cast<uint16_t>(threshold)));
   }
 };
 

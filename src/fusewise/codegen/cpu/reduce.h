@@ -120,7 +120,7 @@ FW_INLINE double sum_across(Pair<double> v) {
 
 // The lanes that take part; `otherwise` in the rest.
 template <class V> FW_INLINE V taking_part(V x, V, Full) { return x; }
-template <class V> FW_INLINE V taking_part(V x, V otherwise, Part part) { return select(part.mask(), x, otherwise); }
+template <class V> FW_INLINE V taking_part(V x, V otherwise, Part part) { return select(within(part), x, otherwise); }
 
 template <class T, int U> class Sum {
  public:
@@ -315,13 +315,13 @@ template <class Op, class T, int U> class Place {
     if constexpr (is_float<T>) m = m | (ne(x, x) & eq(best_[K], best_[K]));
     m = m & within(part);
     best_[K] = select(m, x, best_[K]);
-    number_[K] = m ? splat(static_cast<int32_t>(place / LANES)) : number_[K];
+    number_[K] = select(m, splat(static_cast<int32_t>(place / LANES)), number_[K]);
   }
   FW_INLINE void merge(const Place& other) {
     for (int k = 0; k < U; ++k) {
       const Mask m = replaces<Op>(other.best_[k], other.places(k), best_[k], places(k));
       best_[k] = select(m, other.best_[k], best_[k]);
-      number_[k] = m ? other.number_[k] : number_[k];
+      number_[k] = select(m, other.number_[k], number_[k]);
     }
   }
   FW_INLINE int64_t result() const {

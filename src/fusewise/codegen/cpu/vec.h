@@ -2,8 +2,7 @@
 // and reductions. Plain GCC/Clang vector extensions; x86 intrinsics where the language has no word for an instruction.
 //
 // Every type has LANES elements a vector: types of up to four bytes are one hardware vector (Raw), eight-byte types are
-// a Pair of two. A vector of bools is a Mask of 32-bit lanes, all ones where true. 16-bit floats are kept as their bits
-// in uint16_t. A function of the scalar takes lane 0 of the vector's result, so that both give the same bits.
+// a Pair of two; a vector of bools is a Mask (mask.h). 16-bit floats are kept as their bits in uint16_t. A function of the scalar takes lane 0 of the vector's result, so that both give the same bits.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -48,7 +47,6 @@ template <> struct VecOf<double> { using type = Pair<double>; };
 template <> struct VecOf<int64_t> { using type = Pair<int64_t>; };
 template <> struct VecOf<uint64_t> { using type = Pair<uint64_t>; };
 template <class T> using Vec = typename VecOf<T>::type;
-using Mask = Raw<int32_t>;
 
 template <class T> struct Bare { using type = T; };
 template <class T> struct Bare<T&> { using type = T; };
@@ -107,7 +105,6 @@ template <class T> FW_INLINE Vec<T> splat(T x) {
   if constexpr (sizeof(T) == 8) return {fill_lanes<Half<T>>(x, Some{}), fill_lanes<Half<T>>(x, Some{})};
   else return fill_lanes<Raw<T>>(x, All{});
 }
-FW_INLINE Mask splat_mask(bool x) { return splat<int32_t>(-static_cast<int32_t>(x)); }
 
 // first, first + step, first + 2 step, ...
 template <class T> FW_INLINE Vec<T> ramp(int64_t first, int64_t step) {
@@ -165,11 +162,7 @@ struct Full {
 struct Part {
   int n;
   FW_INLINE explicit Part(int64_t count) : n(static_cast<int>(count)) {}
-  FW_INLINE Mask mask() const { return ramp<int32_t>(0, 1) < splat<int32_t>(n); }
 };
-
-FW_INLINE Mask within(Full) { return splat<int32_t>(-1); }
-FW_INLINE Mask within(Part p) { return p.mask(); }
 
 template <class V> FW_INLINE V load_whole(const void* p) {
   V v;
@@ -250,80 +243,54 @@ template <class T, class N, class F> FW_INLINE void scatter(Vec<T> v, N part, in
   for (int l = 0; l < part.n; ++l) *to(first + l, l) = lane[l];
 }
 
-// --------------------------------------------------------------------------------------- masks, comparison, selection
+// -------------------------------------------------------------------------------------------- conversions of integers
 
-
-template <class V> FW_INLINE Mask as_mask(V m) {  // of the lanes that a comparison gives
-  if constexpr (sizeof(V) == sizeof(Mask)) return m;
-  else return __builtin_convertvector(m, Mask);
-}
-template <class V> FW_INLINE Mask join_mask(V lo, V hi) {
-  return join<int32_t>(__builtin_convertvector(lo, Half<int32_t>), __builtin_convertvector(hi, Half<int32_t>));
-}
-FW_INLINE Half<int64_t> low_mask(Mask m) { return __builtin_convertvector(low_half<int32_t>(m), Half<int64_t>); }
-FW_INLINE Half<int64_t> high_mask(Mask m) { return __builtin_convertvector(high_half<int32_t>(m), Half<int64_t>); }
-
-#define FW_COMPARE(NAME, SIGN)                                                    \
-  template <class V> FW_INLINE auto NAME(V a, V b) {                              \
-    if constexpr (is_scalar<V>) return a SIGN b;                                  \
-    else if constexpr (is_pair<V>) return join_mask(a.lo SIGN b.lo, a.hi SIGN b.hi); \
-    else return as_mask(a SIGN b);                                                \
-  }
-FW_COMPARE(eq, ==)
-FW_COMPARE(ne, !=)
-FW_COMPARE(lt, <)
-FW_COMPARE(le, <=)
-FW_COMPARE(gt, >)
-FW_COMPARE(ge, >=)
-#undef FW_COMPARE
-
-template <class V> FW_INLINE V select(Mask m, V a, V b) {
-  if constexpr (is_pair<V>) return {low_mask(m) ? a.lo : b.lo, high_mask(m) ? a.hi : b.hi};
-  else if constexpr (sizeof(V) == sizeof(Mask)) return m ? a : b;
-  else if constexpr (sizeof(V) == 2 * LANES) return __builtin_convertvector(m, Raw<int16_t>) ? a : b;
-  else return __builtin_convertvector(m, Raw<int8_t>) ? a : b;
-}
-template <class T> FW_INLINE T select(bool m, T a, T b) { return m ? a : b; }
-
-FW_INLINE bool any(Mask m) {
+// Integers of at most four bytes in another width: sign or zero extension, or the low bits. Compilers split what the
+// machine does in one instruction, so it is named here.
+template <class To, class V> FW_INLINE Raw<To> resize(V v) {
+  using E = Elem<V>;
+  constexpr bool is_signed = static_cast<E>(-1) < 0;
+  constexpr int from = sizeof(E), to = sizeof(To);
+  if constexpr (from == to) return (Raw<To>)v;
 #if FW_AVX512
-  return _mm512_test_epi32_mask((__m512i)m, (__m512i)m) != 0;
+  else if constexpr (from == 1 && to == 4)
+    return (Raw<To>)(is_signed ? _mm512_cvtepi8_epi32((__m128i)v) : _mm512_cvtepu8_epi32((__m128i)v));
+  else if constexpr (from == 2 && to == 4)
+    return (Raw<To>)(is_signed ? _mm512_cvtepi16_epi32((__m256i)v) : _mm512_cvtepu16_epi32((__m256i)v));
+  else if constexpr (from == 1 && to == 2)
+    return (Raw<To>)(is_signed ? _mm256_cvtepi8_epi16((__m128i)v) : _mm256_cvtepu8_epi16((__m128i)v));
+  else if constexpr (from == 4 && to == 2) return (Raw<To>)_mm512_cvtepi32_epi16((__m512i)v);
+  else if constexpr (from == 4 && to == 1) return (Raw<To>)_mm512_cvtepi32_epi8((__m512i)v);
+  else return (Raw<To>)_mm256_cvtepi16_epi8((__m256i)v);
 #elif FW_AVX2
-  return _mm256_movemask_ps((__m256)m) != 0;
+  else if constexpr (from == 1 && to == 4) {
+    const __m128i low = _mm_cvtsi64_si128(bits_as<int64_t>(v));
+    return (Raw<To>)(is_signed ? _mm256_cvtepi8_epi32(low) : _mm256_cvtepu8_epi32(low));
+  } else if constexpr (from == 2 && to == 4)
+    return (Raw<To>)(is_signed ? _mm256_cvtepi16_epi32((__m128i)v) : _mm256_cvtepu16_epi32((__m128i)v));
+  else return __builtin_convertvector(v, Raw<To>);
 #else
-  int32_t bits = 0;
-  for (int i = 0; i < LANES; ++i) bits |= m[i];
-  return bits != 0;
+  else return __builtin_convertvector(v, Raw<To>);
 #endif
 }
-FW_INLINE bool any(bool m) { return m; }
-template <class N> FW_INLINE bool any(Mask m, N part) { return any(m & within(part)); }
-template <class N> FW_INLINE bool any(bool m, N) { return m; }
 
-// --------------------------------------------------------------------------------------------------- load and store
-
-FW_INLINE Mask bool_lanes(Raw<uint8_t> v) { return __builtin_convertvector(v, Mask) != 0; }
-template <class N> FW_INLINE Mask load_mask(const uint8_t* p, N part) { return bool_lanes(load(p, part)); }
-template <class N> FW_INLINE void store_mask(uint8_t* p, Mask m, N part) {
-  store<uint8_t>(p, __builtin_convertvector(m & 1, Raw<uint8_t>), part);
-}
-
-// Contiguous lanes where the mask holds, `other` elsewhere; memory is read only where it holds.
-template <class T, class N> FW_INLINE Vec<T> load_where(const T* p, Mask m, T other, N part) {
-  m = m & within(part);
+// Half a vector of four- or eight-byte elements as another such type.
+template <class To, class V> FW_INLINE Half<To> half_cast(V v) {
+  using E = Elem<V>;
 #if FW_AVX512
-  const __mmask16 k = _mm512_test_epi32_mask((__m512i)m, (__m512i)m);
-  const Vec<T> o = splat<T>(other);
-  if constexpr (sizeof(T) == 1) return (Raw<T>)_mm_mask_loadu_epi8((__m128i)o, k, p);
-  else if constexpr (sizeof(T) == 2) return (Raw<T>)_mm256_mask_loadu_epi16((__m256i)o, k, p);
-  else if constexpr (sizeof(T) == 4) return (Raw<T>)_mm512_mask_loadu_epi32((__m512i)o, k, p);
-  else return {(Half<T>)_mm512_mask_loadu_epi64((__m512i)o.lo, static_cast<__mmask8>(k), p),
-               (Half<T>)_mm512_mask_loadu_epi64((__m512i)o.hi, static_cast<__mmask8>(k >> 8), p + 8)};
+  if constexpr (is_same<E, int32_t> && is_same<To, int64_t>) return (Half<To>)_mm512_cvtepi32_epi64((__m256i)v);
+  else if constexpr (is_same<E, int32_t> && is_same<To, double>) return (Half<To>)_mm512_cvtepi32_pd((__m256i)v);
+  else if constexpr (is_same<E, float> && is_same<To, double>) return (Half<To>)_mm512_cvtps_pd((__m256)v);
+  else if constexpr (is_same<E, float> && is_same<To, int64_t>) return (Half<To>)_mm512_cvttps_epi64((__m256)v);
+  else if constexpr (is_same<E, int64_t> && is_same<To, int32_t>) return (Half<To>)_mm512_cvtepi64_epi32((__m512i)v);
+  else return __builtin_convertvector(v, Half<To>);
+#elif FW_AVX2
+  if constexpr (is_same<E, int32_t> && is_same<To, int64_t>) return (Half<To>)_mm256_cvtepi32_epi64((__m128i)v);
+  else if constexpr (is_same<E, int32_t> && is_same<To, double>) return (Half<To>)_mm256_cvtepi32_pd((__m128i)v);
+  else if constexpr (is_same<E, float> && is_same<To, double>) return (Half<To>)_mm256_cvtps_pd((__m128)v);
+  else return __builtin_convertvector(v, Half<To>);
 #else
-  if (!any(m)) return splat<T>(other);
-  alignas(64) T lane[LANES];
-  for (int l = 0; l < LANES; ++l) lane[l] = m[l] ? p[l] : other;
-  return load_whole<Vec<T>>(lane);
+  return __builtin_convertvector(v, Half<To>);
 #endif
 }
 
