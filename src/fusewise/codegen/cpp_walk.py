@@ -142,7 +142,7 @@ def _combine(scope: Scope, vector: Axis, sums: list[int]) -> None:
     name, size = identifier(vector.name), size_name(vector)
     out.open("{")
     out.line(f"const int64_t blocks = fw::ceil_div({size}, {COMBINE});")
-    open_points(out, kernel, [*kernel.parallel, *outer], [("block", "blocks")], draws=kernel.final)
+    open_points(out, kernel, [*kernel.parallel, *outer], [("block", "blocks")], draws=_with_operands(kernel, kernel.final))
     place = "0"
     for axis in kernel.parallel:
         place = f"({place})*{size_name(axis)} + {identifier(axis.name)}" if place != "0" else identifier(axis.name)
@@ -170,6 +170,18 @@ def _combine(scope: Scope, vector: Axis, sums: list[int]) -> None:
     out.close("});")
     close_points(out)
     out.close()
+
+
+def _with_operands(kernel: Kernel, numbers: tuple[int, ...]) -> set[int]:
+    """Instructions and whatever they are computed from."""
+    found: set[int] = set()
+    stack = list(numbers)
+    while stack:
+        number = stack.pop()
+        if number not in found:
+            found.add(number)
+            stack.extend(operands(kernel.body[number]))
+    return found
 
 
 def as_walk(kernel: Kernel, vector: Axis) -> Kernel | None:
