@@ -143,7 +143,7 @@ def compare(ours: list[torch.Tensor], eager: list[torch.Tensor], exact: list[tor
         fine = b.isfinite()
         if not torch.equal(a[~fine & ~b.isnan()], b[~fine & ~b.isnan()]):
             return f"result {i}: infinities differ"
-        known = exact is not None and i < len(exact) and exact[i].shape == a.shape
+        known = exact is not None and i < len(exact) and exact[i].shape == a.shape and a.dtype != torch.float64
         outcome = judge(a, b, exact[i].double() if exact is not None and known else None, exact=False)
         if not outcome.ok:
             errors = f", {outcome.error:.2e}, eager's {outcome.eager_error:.2e}" if outcome.error is not None else ""

@@ -11,7 +11,7 @@ from fusewise.ir.builder import Scalar, Value
 from fusewise.ir.dtypes import BOOL, I64, U8, DType, compute_dtype
 from fusewise.ir.expand.common import count_of, dims_of, number, only_eager_is_exact, own, truth
 from fusewise.ir.expand.table import Context, Result, expands
-from fusewise.ir.sizes import is_zero_numel
+from fusewise.ir.sizes import is_zero_numel, same
 
 Dims = int | Sequence[int] | None
 
@@ -251,6 +251,9 @@ def _std_mean(
 def _vector_norm(c: Context, x: Value, order: Scalar, dims: Dims, keepdim: bool) -> Value:
     value = c.b.op("abs", wide(c, x))
     p = number(order)
+    if p != 0 and all(same(x.shape[d], 1) for d in dims_of(dims, len(x.shape))):
+        # one element's norm is its absolute value, unrounded; its gradient then cancels to 0 where eager's does
+        return _reduced(c, "max", value, dims, keepdim)
     if p in (math.inf, -math.inf):
         _refuse_empty(x, dims)
         return _reduced(c, "max" if p > 0 else "min", value, dims, keepdim)
