@@ -35,8 +35,7 @@ from fusewise.report.format import (
 )
 
 PLAIN_WIDTH = 120
-CODE_LIMIT = 56
-NARROW_CODE_LIMIT = 32  # beside the columns of a GPU
+CODE_LIMIT = 64
 LINES_SHOWN = 6
 
 
@@ -181,55 +180,51 @@ def render_graph(graph: GraphPlan) -> RenderableType:
 
 
 def kernel_table(kernels: Sequence[KernelRow], title: str) -> Table:
-    """One row a kernel: what is in it, bytes, floor, predicted time, and registers where there is a GPU."""
+    """One row a kernel: what is in it, bytes, floor, predicted time, and registers where there is a GPU.
+
+    Figures stand below each other, so that names and code keep their width.
+    """
     right = "right"
     columns: list[str | tuple[str, str]] = [
         "kernel and what is fused in it",
-        ("unfused", right),
-        ("fused", right),
-        ("floor", right),
-        ("predicted", right),
+        ("unfused\nfused", right),
+        ("floor\npredicted", right),
     ]
     gpu = any(k.resources is not None for k in kernels)
-    if gpu:
-        columns += [("regs", right), ("spills", right), ("shared", right), ("occupancy", right)]
-    table = table_of(*columns, title=title)
+    table = table_of(*columns, *([("on the GPU", right)] if gpu else []), title=title)
     for kernel in kernels:
         row: list[RenderableType] = [
-            _contents(kernel, NARROW_CODE_LIMIT if gpu else CODE_LIMIT),
-            format_bytes(kernel.unfused_bytes),
-            format_bytes(kernel.dram_bytes),
-            format_us(kernel.floor_us),
-            format_us(kernel.predicted_us),
+            _contents(kernel),
+            f"{format_bytes(kernel.unfused_bytes)}\n{format_bytes(kernel.dram_bytes)}",
+            f"{format_us(kernel.floor_us)}\n{format_us(kernel.predicted_us)}",
         ]
-        if gpu:
-            row += _resources(kernel.resources)
-        table.add_row(*row)
+        table.add_row(*row, *([_resources(kernel.resources)] if gpu else []))
     return table
 
 
-def _contents(kernel: KernelRow, code_limit: int) -> Text:
+def _contents(kernel: KernelRow) -> Text:
     text = Text(kernel.name, style="bold")
     text.append(f"\n{format_ops(kernel.ops)}", style="not bold")
     for line in kernel.lines[:LINES_SHOWN]:
         text.append(f"\n  {format_place(line.file, line.line)}  ", style="not bold dim")
-        text.append(shorten(line.text, code_limit), style="not bold")
+        text.append(shorten(line.text, CODE_LIMIT), style="not bold")
     if len(kernel.lines) > LINES_SHOWN:
         text.append(f"\n  and {len(kernel.lines) - LINES_SHOWN} more lines", style="not bold dim")
     return text
 
 
-def _resources(found: KernelResources | None) -> list[str]:
+def _resources(found: KernelResources | None) -> str:
     if found is None or found.source != "compiled":
-        return ["unknown", "-", "-", "-"]
-    spills = (found.spill_store_bytes or 0) + (found.spill_load_bytes or 0)
-    occupancy = "-" if found.occupancy is None else f"{100 * found.occupancy:.0f}% ({found.limiter})"
-    return [
-        _or_dash(found.regs_per_thread),
-        f"{spills} B" if spills else "0",
-        format_bytes(found.shared_bytes or 0),
-        occupancy,
+        return "registers unknown"
+    spilled = (found.spill_store_bytes or 0) + (found.spill_load_bytes or 0)
+    lines = [
+        f"{found.regs_per_thread} registers",
+        f"{spilled} B spilled",
+        f"{format_bytes(found.shared_bytes or 0)} shared",
     ]
+    if found.occupancy is not None:
+        lines.append(f"{100 * found.occupancy:.0f}% full ({found.limiter})")
+    return "\n".join(lines)
 
 
 def _place(line: SourceLine) -> Text:
