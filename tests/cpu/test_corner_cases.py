@@ -683,3 +683,9 @@ def test_ten_relus_that_feed_ten_matmuls_take_no_more_memory_than_eager() -> Non
     compiled = torch.compile(fn, backend=STRICT)
     torch.testing.assert_close(compiled(x, w), fn(x, w))
     assert peak_bytes(lambda: compiled(x, w)) <= peak_bytes(lambda: fn(x, w))
+
+
+def test_the_norm_of_one_element_is_its_absolute_value() -> None:
+    a = torch.randn(50, 1, requires_grad=True)
+    same(lambda a: (F.normalize(a, dim=1), torch.linalg.vector_norm(a, dim=1), a.norm(p=3, dim=1)), a)
+    same(lambda a: torch.linalg.vector_norm(a, dim=1), torch.tensor([[3e38], [1e-30], [-INF], [NAN]]))
