@@ -133,9 +133,8 @@ FW_INLINE Raw<float> exp_of_remainder(Raw<float> r) {
 }
 
 FW_INLINE Raw<float> native_exp(Raw<float> x) {
-  // Operands outside give 0 and inf; a NaN passes, since a comparison with it is false.
-  x = x < -104.0f ? splat(-104.0f) : x;
-  x = x > 89.0f ? splat(89.0f) : x;
+  // Operands outside give 0 and inf; a NaN passes, as the second operand of both.
+  x = lesser(splat(89.0f), larger(splat(-104.0f), x));
   Raw<float> n;
   const Raw<float> r = reduce_by_ln2(x, n);
   return scale_by_power(exp_of_remainder(r), n);
@@ -145,7 +144,11 @@ FW_INLINE Raw<float> native_exp(Raw<float> x) {
 FW_INLINE Raw<float> exp_inside(Raw<float> x) {
   Raw<float> n;
   const Raw<float> r = reduce_by_ln2(x, n);
+#if FW_AVX512
+  return scale_by_power(exp_of_remainder(r), n);
+#else
   return exp_of_remainder(r) * (Raw<float>)((__builtin_convertvector(n, Raw<int32_t>) + 127) << 23);
+#endif
 }
 
 // tanh(x) = x + x z T(z), z = x^2, up to 0.625, beyond that 1 - 2 / (exp(2|x|) + 1); T minimax of error 2^-27.
@@ -157,7 +160,7 @@ FW_INLINE Raw<float> native_tanh(Raw<float> x) {
   t = native_fma(t, z, splat(0x1.1106f6p-3f));
   t = native_fma(t, z, splat(-0x1.555532p-2f));
   t = native_fma(t * z, x, x);
-  const Raw<float> inside = a > 10.0f ? splat(10.0f) : a;  // tanh rounds to 1 from 9.02 on
+  const Raw<float> inside = lesser(a, splat(10.0f));  // tanh rounds to 1 from 9.02 on
   const Raw<float> far = 1.0f - 2.0f / (exp_inside(inside + inside) + 1.0f);
   return copysign(a > 0.625f ? far : t, x);  // a NaN is in t
 }
@@ -173,7 +176,7 @@ FW_INLINE Raw<float> native_erf(Raw<float> x) {
   s = native_fma(s, z, splat(-0x1.8126e2p-2f));
   s = native_fma(s, z, splat(0x1.06eba6p-3f));
   s = native_fma(s, x, x);
-  const Raw<float> t = a > 4.0f ? splat(4.0f) : a;  // erf rounds to 1 from 3.92 on
+  const Raw<float> t = lesser(a, splat(4.0f));  // erf rounds to 1 from 3.92 on
   Raw<float> h = splat(0x1.9ae816p-13f);
   h = native_fma(h, t, splat(-0x1.8ee15cp-9f));
   h = native_fma(h, t, splat(0x1.6c2a8ep-6f));

@@ -182,6 +182,35 @@ template <class To, class From> FW_INLINE auto bitcast(From x) {
 
 // -------------------------------------------------------------------------------------------------------- arithmetic
 
+// a < b ? a : b of a hardware vector: the second where they are equal or one is NaN. Compilers take a comparison and a
+// selection for it where the machine has one instruction.
+template <class V> FW_INLINE V lesser(V a, V b) {
+#if FW_AVX512
+  if constexpr (is_same<Elem<V>, float>) return (V)_mm512_min_ps((__m512)a, (__m512)b);
+  else if constexpr (is_same<Elem<V>, double>) return (V)_mm512_min_pd((__m512d)a, (__m512d)b);
+  else return a < b ? a : b;
+#elif FW_AVX2
+  if constexpr (is_same<Elem<V>, float>) return (V)_mm256_min_ps((__m256)a, (__m256)b);
+  else if constexpr (is_same<Elem<V>, double>) return (V)_mm256_min_pd((__m256d)a, (__m256d)b);
+  else return a < b ? a : b;
+#else
+  return a < b ? a : b;
+#endif
+}
+template <class V> FW_INLINE V larger(V a, V b) {
+#if FW_AVX512
+  if constexpr (is_same<Elem<V>, float>) return (V)_mm512_max_ps((__m512)a, (__m512)b);
+  else if constexpr (is_same<Elem<V>, double>) return (V)_mm512_max_pd((__m512d)a, (__m512d)b);
+  else return a > b ? a : b;
+#elif FW_AVX2
+  if constexpr (is_same<Elem<V>, float>) return (V)_mm256_max_ps((__m256)a, (__m256)b);
+  else if constexpr (is_same<Elem<V>, double>) return (V)_mm256_max_pd((__m256d)a, (__m256d)b);
+  else return a > b ? a : b;
+#else
+  return a > b ? a : b;
+#endif
+}
+
 // For equal operands (+0 and -0 too) the second; NaN where either is NaN.
 template <class V> FW_INLINE V minimum(V a, V b) {
   if constexpr (is_scalar<V>) {
@@ -189,7 +218,7 @@ template <class V> FW_INLINE V minimum(V a, V b) {
     return a == a ? r : a;
   } else {
     return each(a, b, [](auto x, auto y) FW_BODY {
-      const auto r = x < y ? x : y;
+      const auto r = lesser(x, y);
       if constexpr (is_float<Elem<decltype(x)>>) return x == x ? r : x;
       else return r;
     });
@@ -201,7 +230,7 @@ template <class V> FW_INLINE V maximum(V a, V b) {
     return a == a ? r : a;
   } else {
     return each(a, b, [](auto x, auto y) FW_BODY {
-      const auto r = x > y ? x : y;
+      const auto r = larger(x, y);
       if constexpr (is_float<Elem<decltype(x)>>) return x == x ? r : x;
       else return r;
     });

@@ -179,13 +179,13 @@ struct Largest {
   template <class T> static constexpr T identity() { return lowest<T>(); }
   template <class V> static FW_INLINE V apply(V a, V b) { return maximum(a, b); }
   template <class V> static FW_INLINE auto before(V a, V b) { return gt(a, b); }
-  template <class V> static FW_INLINE V choose(V a, V b) { return a > b ? a : b; }  // of numbers
+  template <class V> static FW_INLINE V choose(V a, V b) { return larger(a, b); }  // of numbers, on one hardware vector
 };
 struct Smallest {
   template <class T> static constexpr T identity() { return highest<T>(); }
   template <class V> static FW_INLINE V apply(V a, V b) { return minimum(a, b); }
   template <class V> static FW_INLINE auto before(V a, V b) { return lt(a, b); }
-  template <class V> static FW_INLINE V choose(V a, V b) { return a < b ? a : b; }
+  template <class V> static FW_INLINE V choose(V a, V b) { return lesser(a, b); }
 };
 
 struct Either {
@@ -227,7 +227,7 @@ template <class Op, class T, int U> class Extreme {
   }
   template <class N, int K> FW_INLINE void add(Vec<T> x, N part, Slot<K>) {
     x = taking_part(x, acc_[K], part);
-    acc_[K] = select(Op::before(x, acc_[K]), x, acc_[K]);
+    acc_[K] = each(x, acc_[K], [](auto a, auto b) FW_BODY { return Op::choose(a, b); });  // a NaN leaves it as it is
     nan_ = select(eq(x, x), nan_, x);
   }
   FW_INLINE void merge(const Extreme& other) {
@@ -236,7 +236,7 @@ template <class Op, class T, int U> class Extreme {
   }
   FW_INLINE T result() const {
     Vec<T> all = acc_[0];
-    for (int k = 1; k < U; ++k) all = select(Op::before(acc_[k], all), acc_[k], all);
+    for (int k = 1; k < U; ++k) all = each(acc_[k], all, [](auto a, auto b) FW_BODY { return Op::choose(a, b); });
     if (__builtin_expect(any(ne(nan_, nan_)), 0)) return static_cast<T>(__builtin_nan(""));
     return across(all, [](auto a, auto b) FW_BODY { return Op::choose(a, b); });
   }
