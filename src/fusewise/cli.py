@@ -57,7 +57,7 @@ def options(
 def main() -> None:
     """Runs the command line; an expected failure ends in one line and an exit code."""
     try:
-        app()
+        app(prog_name="fusewise")
     except FusewiseError as error:
         print_error(error)
         sys.exit(exit_code(error))
