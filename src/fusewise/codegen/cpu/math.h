@@ -1,5 +1,5 @@
-// Functions of floats. f32 exp is our own; the others are SLEEF's where the process holds it (PyTorch's
-// CPU library exports it; FW_SLEEF says so), else the C library's, lane by lane.
+// Functions of floats. exp, tanh, erf and (with AVX-512) log of f32 are our own; the others are SLEEF's where the process
+// holds it (PyTorch's CPU library exports it; FW_SLEEF says so), else the C library's, lane by lane.
 #pragma once
 #include "ops.h"
 
@@ -77,7 +77,6 @@ using NativeF64 = __m256d;
 
 FW_MATH(exp2, u10)
 FW_MATH(expm1, u10)
-FW_MATH(log, u10)
 FW_MATH(log2, u10)
 FW_MATH(log10, u10)
 FW_MATH(log1p, u10)
@@ -188,6 +187,28 @@ FW_INLINE Raw<float> native_erf(Raw<float> x) {
   return a > 0.93f ? far : s;  // a NaN is in s
 }
 
+#if FW_AVX512
+// log(x) = e ln 2 + log(1 + f), 1 + f in [0.75, 1.5): a minimax polynomial of error 2^-27. Zero, negative numbers, infinity
+// and NaN come out right by what the machine calls their exponent and significand.
+FW_INLINE Raw<float> native_log(Raw<float> x) {
+  const Raw<float> m = (Raw<float>)_mm512_getmant_ps((__m512)x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_nan);
+  Raw<float> e = (Raw<float>)_mm512_getexp_ps((__m512)x);
+  e = m < 1.0f ? e + 1.0f : e;
+  const Raw<float> f = m - 1.0f;
+  Raw<float> p = splat(-0x1.71e4bcp-5f);
+  p = native_fma(p, f, splat(0x1.acf57cp-4f));
+  p = native_fma(p, f, splat(-0x1.0d9908p-3f));
+  p = native_fma(p, f, splat(0x1.288074p-3f));
+  p = native_fma(p, f, splat(-0x1.54ed94p-3f));
+  p = native_fma(p, f, splat(0x1.99699ep-3f));
+  p = native_fma(p, f, splat(-0x1.00004ap-2f));
+  p = native_fma(p, f, splat(0x1.5555a4p-2f));
+  p = native_fma(p, f, splat(-0.5f));
+  p = native_fma(p, f * f, native_fma(e, splat(0x1.efa39ep-25f), f));
+  return native_fma(e, splat(0x1.62e42ep-1f), p);  // both parts of ln 2 above 0: an infinite e stays what it is
+}
+#endif
+
 #ifdef FW_EXTERN
 #define FW_MATH_F64(NAME)                                                                                             \
   FW_EXTERN(NAME, u10)                                                                                                \
@@ -203,6 +224,11 @@ FW_INLINE Raw<float> native_erf(Raw<float> x) {
 FW_MATH_F64(exp)
 FW_MATH_F64(tanh)
 FW_MATH_F64(erf)
+#if FW_AVX512
+FW_MATH_F64(log)
+#else
+FW_MATH(log, u10)
+#endif
 
 // ------------------------------------------------------------------- functions that SLEEF gives up near the largest floats
 
