@@ -10,7 +10,7 @@ from fusewise.ir.builder import Scalar, Value
 from fusewise.ir.dtypes import BOOL, DType, compute_dtype
 from fusewise.ir.expand.table import Context
 from fusewise.ir.rounding import round_scalar
-from fusewise.ir.sizes import Size, prod, same
+from fusewise.ir.sizes import Size, is_zero_numel, prod, same
 
 Operand: TypeAlias = "Value | Scalar | Size"
 
@@ -121,5 +121,17 @@ def count_of(x: Value, dims: Sequence[int]) -> Size:
 
 
 def tensors(c: Context, values: Sequence[Value | None]) -> tuple[Value | None, ...]:
-    """Several results, each cast and broadcast to what PyTorch says; None stays None."""
-    return tuple(None if v is None or c.outs[i] is None else c.give(v, i) for i, v in enumerate(values))
+    """Several results, each cast and broadcast to what PyTorch says; None stays None.
+
+    A GPU's kernels return an empty tensor for statistics that nobody will read.
+    """
+
+    def give(value: Value | None, i: int) -> Value | None:
+        spec = c.outs[i]
+        if value is None or spec is None:
+            return None
+        if is_zero_numel(spec.shape) and not is_zero_numel(value.shape):
+            return c.b.full(spec.shape, 0, spec.dtype)
+        return c.give(value, i)
+
+    return tuple(give(v, i) for i, v in enumerate(values))

@@ -73,6 +73,15 @@ def _huber_backward(c: Context, grad: Value, x: Value, target: Value, reduction:
     return c.give(c.b.where(c.b.op("abs", gap) < d, share * gap * dy, outside))
 
 
+@expands("aten.soft_margin_loss_backward.default")
+def _soft_margin_backward(c: Context, grad: Value, x: Value, target: Value, reduction: int) -> Value:
+    t = stored(c, target)
+    z = c.b.op("exp", -t * stored(c, x))
+    # z / (1 + z), not 1 / (1 + z) - 1: that cancels where the margin is wide
+    share = _share(c, z, reduction, -1.0)
+    return c.give(t * z * share / (z + 1.0) * stored(c, grad))
+
+
 def _log_at_least(c: Context, log: Value) -> Value:
     """Logarithms of probabilities are held at -100, as eager holds them; a NaN stays."""
     return c.b.where(log < -100.0, -100.0, log)
