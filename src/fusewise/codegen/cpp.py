@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from fusewise.codegen.cpp_body import Scope, Writer
 from fusewise.codegen.cpp_columns import column_form
-from fusewise.codegen.cpp_loops import constants, size_name
+from fusewise.codegen.cpp_loops import constants, large_outputs, size_name
 from fusewise.codegen.cpp_ops import stored_type
 from fusewise.codegen.cpp_pointwise import pointwise_form
 from fusewise.codegen.cpp_rows import few_rows, row_form, scalar_form, split_form
@@ -63,6 +63,7 @@ def _function(kernel: Kernel) -> str:
     empty = " || ".join(f"{size_name(a)} == 0" for a in kernel.parallel)
     if empty:
         out.line(f"if ({empty}) return 0;")
+    large_outputs(out, kernel)
     out.line("int64_t status = 0;")
     scope = Scope(out, kernel, {}, None, "return status;")
     scope.emit_all(constants(kernel))

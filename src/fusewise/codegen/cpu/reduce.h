@@ -412,14 +412,16 @@ template <class Op, class T> class ScalarPosition {
 
 constexpr int TILE = 32;  // vectors a tile
 
-// Columns a tile: every thread gets one, and where rows are read again they still lie in the second-level cache.
+// Columns a tile: every thread gets one. Where rows are read again a tile is as narrow as keeps them in the second-level
+// cache, unless that is too narrow to stream.
 inline int64_t tile_width(int64_t columns, int64_t points, int64_t rows, int passes) {
   int64_t width = TILE * LANES;
-  if (passes > 1) width = least(width, (int64_t{1} << 18) / (4 * rows + 1));
+  const int64_t held = (int64_t{1} << 19) / (4 * rows + 1);
+  if (passes > 1 && held >= 4 * LANES) width = least(width, held);
   const int64_t threads = omp_get_max_threads();
   width = least(width, ceil_div(columns, ceil_div(threads, points)));
   width = ceil_div(width, LANES) * LANES;
-  return width > 4 * LANES ? width : 4 * LANES;
+  return most(width, 4 * LANES);
 }
 
 // body(i, lanes, column vector) over a tile.

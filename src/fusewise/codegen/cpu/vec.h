@@ -11,6 +11,9 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #define FW_INLINE inline __attribute__((always_inline))
 #define FW_BODY __attribute__((always_inline))
@@ -198,6 +201,18 @@ template <class T> FW_INLINE void store(T* p, Vec<T> v, Part part) {
   }
 #else
   std::memcpy(p, &v, static_cast<size_t>(part.n) * sizeof(T));
+#endif
+}
+
+// A large output's memory is fresh from the system at nearly every call: in pages of 2 MB it arrives in a fifth of the time.
+inline void large_output(void* start, int64_t bytes) {
+#if defined(__linux__)
+  constexpr uintptr_t page = uintptr_t{2} << 20;
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(start) + page - 1) & ~(page - 1);
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(start) + static_cast<uintptr_t>(bytes)) & ~(page - 1);
+  if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);  // advice: failure is no harm
+#else
+  (void)start, (void)bytes;
 #endif
 }
 
