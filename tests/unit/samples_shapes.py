@@ -328,7 +328,7 @@ for _reduction in (0, 1, 2):
         return m.normal(4, 5) if r == 0 else m.normal()
 
     row(
-        "mse_loss_backward.default",
+        "mse_loss_backward.default soft_margin_loss_backward.default",
         FLOATS,
         lambda m, r=_reduction, g=_upstream: [g(m), m.normal(4, 5), m.normal(4, 5), r],
         slack=16,
