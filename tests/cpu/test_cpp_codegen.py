@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from fusewise.codegen.cpp import unit
 from fusewise.errors import IRError, Unsupported
@@ -146,6 +147,12 @@ def layout_cases() -> Iterator[Case]:
     j = m.op("cast", m.index(floordiv(i, 3, x)), dtype=I32)
     m.store("o", i, m.op("add", m.op("add", a, j), m.index(i * 5 + 2, I32)))
     yield Case(m.done(), {"a": data(I32, 105)}, {"o": 100})
+
+    # quotients of numbers that fall below 0, as simplification leaves them
+    m = Make("quotient_below", [Axis("x0", 40)], "x0")
+    back = at(("x0", -2), const=14)
+    m.store("o", i, m.load("a", I32, floordiv(back, 16, {}) * 16 + 80 + modulo(back, 16, {})))
+    yield Case(m.done(), {"a": data(I32, 100)}, {"o": 40})
 
     for vector in ["x1", "x0", None]:
         m = Make(f"outer_{vector}", [Axis("x0", 37), Axis("x1", 19)], vector)
@@ -481,6 +488,21 @@ def test_kernel_equals_interpreter(case: Case, library: LoadedLibrary) -> None:
     want = expected(case)
     got = actual(case, library.function(case.kernel.name))
     compare(case, got, want)
+
+
+@pytest.mark.parametrize("case", [*walk_cases(), *split_cases()], ids=lambda c: c.kernel.name)
+def test_bits_do_not_depend_on_the_number_of_threads(case: Case, library: LoadedLibrary) -> None:
+    function = library.function(case.kernel.name)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = actual(case, function)
+        torch.set_num_threads(3)
+        together = actual(case, function)
+    finally:
+        torch.set_num_threads(before)
+    for name, value in alone.items():
+        assert value.tobytes() == together[name].tobytes(), name
 
 
 @pytest.mark.parametrize("case", BITCAST_CASES, ids=lambda c: c.kernel.name)

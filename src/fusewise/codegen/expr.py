@@ -1,4 +1,4 @@
-"""Prints sizes and index expressions as C++ or Python text."""
+"""Prints sizes and index expressions as C++."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 import sympy
 
 from fusewise.errors import IRError
-from fusewise.ir.affine import Div, Index, Loaded
+from fusewise.ir.affine import Div, Index, Loaded, Mod
 from fusewise.ir.sizes import Size
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -39,13 +39,12 @@ def print_size(size: Size) -> str:
     raise IRError(f"size {sympy.sstr(size)} is no polynomial")
 
 
-def print_index(index: Index, loaded: Callable[[Loaded], str], divide: str = "/") -> str:
-    """An index as an expression over the axes' names.
+def print_index(index: Index, loaded: Callable[[Loaded], str]) -> str:
+    """An index as a C++ expression over the axes' names.
 
     Args:
-        index: the expression. Quotients and remainders in it are of numbers that are not negative.
+        index: the expression.
         loaded: text of an index that is itself a value.
-        divide: the sign of a whole-number division, `/` in C++ and `//` in Python.
     """
     parts = []
     for atom, coef in index.terms:
@@ -54,12 +53,20 @@ def print_index(index: Index, loaded: Callable[[Loaded], str], divide: str = "/"
         elif isinstance(atom, Loaded):
             text = loaded(atom)
         else:
-            sign = divide if isinstance(atom, Div) else "%"
-            text = f"(({print_index(atom.arg, loaded, divide)}) {sign} {_factor(atom.by)})"
+            text = _divided(atom, loaded)
         parts.append(text if isinstance(coef, int) and coef == 1 else f"{_factor(coef)}*{text}")
     if not parts or not (isinstance(index.const, int) and index.const == 0):
         parts.append(print_size(index.const))
     return " + ".join(parts).replace("+ -", "- ")
+
+
+def _divided(atom: Div | Mod, loaded: Callable[[Loaded], str]) -> str:
+    """A quotient rounded down, or a remainder that is not negative; plain C++ where the operand is not negative."""
+    inner, by = print_index(atom.arg, loaded), _factor(atom.by)
+    sizes = [atom.arg.const, *(coef for _, coef in atom.arg.terms)]
+    if all(size >= 0 if isinstance(size, int) else size.is_nonnegative for size in sizes):
+        return f"(({inner}) {'/' if isinstance(atom, Div) else '%'} {by})"
+    return f"fw::{'floor_quotient' if isinstance(atom, Div) else 'floor_remainder'}({inner}, {by})"
 
 
 def _factor(size: Size) -> str:

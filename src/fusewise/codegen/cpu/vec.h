@@ -246,6 +246,13 @@ FW_INLINE void direct_fence() {
 #endif
 }
 
+// Index arithmetic: by > 0.
+FW_INLINE int64_t floor_quotient(int64_t a, int64_t by) { return a / by - (a % by < 0); }
+FW_INLINE int64_t floor_remainder(int64_t a, int64_t by) {
+  const int64_t rest = a % by;
+  return rest < 0 ? rest + by : rest;
+}
+
 // A vector made of one element a lane, `at(first + lane, lane)`; lanes that take no part are 0.
 template <class T, class N, class F> FW_INLINE Vec<T> gather(N part, int64_t first, F at) {
   alignas(64) T lane[LANES] = {};
