@@ -142,7 +142,9 @@ def _combine(scope: Scope, vector: Axis, sums: list[int]) -> None:
     name, size = identifier(vector.name), size_name(vector)
     out.open("{")
     out.line(f"const int64_t blocks = fw::ceil_div({size}, {COMBINE});")
-    open_points(out, kernel, [*kernel.parallel, *outer], [("block", "blocks")], draws=_with_operands(kernel, kernel.final))
+    open_points(
+        out, kernel, [*kernel.parallel, *outer], [("block", "blocks")], draws=_with_operands(kernel, kernel.final)
+    )
     place = "0"
     for axis in kernel.parallel:
         place = f"({place})*{size_name(axis)} + {identifier(axis.name)}" if place != "0" else identifier(axis.name)
