@@ -25,6 +25,8 @@ from fusewise.config import Options
 from fusewise.device import calibrated, load_gpu, probe_cpu
 from fusewise.device.model import GpuModel
 from fusewise.errors import Unsupported
+from fusewise.ir.graph import Graph
+from fusewise.ir.sizes import Size
 from fusewise.ir.verifier import check
 from fusewise.lower.build import build_kernel
 from fusewise.lower.kernel import Kernel
@@ -61,10 +63,14 @@ class Compiled:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
-def machine_of(device: str) -> Machine:
-    """The planner's view of a device: `cpu`, `cuda` (the GPU that is present), or the name of a GPU (`h200`)."""
+def machine_of(device: str, use_measured: bool = True) -> Machine:
+    """The planner's view of a device: `cpu`, `cuda` (the GPU that is present), or the name of a GPU (`h200`).
+
+    Args:
+        use_measured: this user's measured rates where there are any; else a GPU's data sheet alone, the same anywhere.
+    """
     if device == "cpu":
-        cpu = calibrated(probe_cpu())
+        cpu = calibrated(probe_cpu()) if use_measured else probe_cpu()
         known = cpu.known_figures()
         rate = known["copy_bytes_per_s"].value if "copy_bytes_per_s" in known else _CPU_COPY_BYTES_PER_S * cpu.cores
         return Machine(
@@ -77,7 +83,9 @@ def machine_of(device: str) -> Machine:
             cache_bytes=cpu.l3_bytes,
             source="calibrated" if "copy_bytes_per_s" in known else "modelled",
         )
-    model = calibrated(present_gpu(device) if device.startswith("cuda") else load_gpu(device))
+    model = present_gpu(device) if device.startswith("cuda") else load_gpu(device)
+    if use_measured:
+        model = calibrated(model)
     known = model.known_figures()
     measured = "copy_bytes_per_s" in known
     return Machine(
@@ -120,19 +128,13 @@ def plan_captured(captured: Captured, options: Options, machine: Machine) -> tup
     plan = make_plan(captured.graph, machine, options.fuel, options.policy)
     if options.check:
         check(plan.graph)
-    kernels = {
-        step.name: build_kernel(
-            plan.graph,
-            step.region,
-            step.writes,
-            plan.layouts,
-            step.name,
-            _scheduler(machine),
-            skip_masked=machine.kind == "gpu",
-        )
-        for step in plan.kernels
-    }
-    return plan, kernels
+    return plan, {step.name: lower_step(plan.graph, step, plan.layouts, machine) for step in plan.kernels}
+
+
+def lower_step(graph: Graph, step: KernelStep, layouts: Mapping[int, tuple[Size, ...]], machine: Machine) -> Kernel:
+    """The kernel of one step of a plan, under the schedule that suits the machine."""
+    masked = machine.kind == "gpu"
+    return build_kernel(graph, step.region, step.writes, layouts, step.name, _scheduler(machine), skip_masked=masked)
 
 
 def _scheduler(machine: Machine) -> Callable[[KernelShape], Schedule]:

@@ -128,7 +128,7 @@ def _steps(
         if unit in partition.regions:
             region = partition.regions[unit]
             writes = tuple(sorted(v for v in region.nodes if v in partition.stored))
-            steps.append(_kernel_step(graph, region, writes, machine, used, unfused[unit]))
+            steps.append(kernel_step(graph, region, writes, machine, used, unfused[unit]))
         else:
             steps.append(OpaqueStep(unit, operands[unit], tuple(results.get(unit, ()))))
     return steps
@@ -182,9 +182,16 @@ def _order(graph: Graph, regions: Mapping[int, Region], operands: Mapping[int, t
     return order
 
 
-def _kernel_step(
+def kernel_step(
     graph: Graph, region: Region, writes: tuple[int, ...], machine: Machine, used: dict[str, int], unfused: int
 ) -> KernelStep:
+    """The step that runs a region as one kernel.
+
+    Args:
+        writes: native values that it stores.
+        used: how often each stem of a name was given; counted on.
+        unfused: bytes that one eager kernel an ATen op would move.
+    """
     hints = graph.hints()
     points = elements(region, hints)
     reads = tuple(sorted(region.reads))
