@@ -1,0 +1,5 @@
+"""Explains what Fusewise makes of a function, for this machine or for a GPU that is not here; nothing is run."""
+
+from fusewise.explanation.run import Explained, default_device, explain, explain_compiled, stages_of
+
+__all__ = ["Explained", "default_device", "explain", "explain_compiled", "stages_of"]
