@@ -12,6 +12,7 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.fx import GraphModule, Node
 
+from fusewise.capture.barrier import is_barrier
 from fusewise.capture.captured import (
     ArgInput,
     ArgSize,
@@ -490,6 +491,8 @@ def _same_layout(shape: Sequence[Size], left: Sequence[Size], right: Sequence[Si
 def _wall_reason(node: Node) -> str:
     """Why a call that has no expansion runs as it is."""
     target = node.target
+    if is_barrier(node):
+        return "the program forbids fusing across it"
     if not isinstance(target, torch._ops.OpOverload):
         return "a call that is no ATen op"
     if target.namespace == "_c10d_functional":

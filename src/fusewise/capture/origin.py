@@ -9,7 +9,10 @@ from pathlib import Path
 import torch
 from torch.fx import Graph, Node
 
+from fusewise.capture.barrier import is_barrier
 from fusewise.ir.graph import Origin
+
+BARRIER = "fusewise.barrier.default"  # what a barrier is called, whichever op carries it
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
 _ROOT = re.compile(r"^[LG]\['\w+'\]")  # Dynamo's name of the variable that holds the model
@@ -19,6 +22,8 @@ _DEMO = str(Path(__file__).parents[1] / "demo.py")  # its programs stand for a u
 
 def target_name(node: Node) -> str:
     """The call's name as in `aten.gelu.default`; a Python function's own name otherwise."""
+    if is_barrier(node):
+        return BARRIER
     target = node.target
     if isinstance(target, torch._ops.OpOverload):
         return str(target)
