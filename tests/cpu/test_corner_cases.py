@@ -415,6 +415,8 @@ def test_reductions_of_nothing() -> None:
 
     same(fn, torch.zeros(0, 3))
     same(lambda a: (a.argmin(1), a.argmax(1), a.max(1)[0], torch.softmax(a, 1), a.var(1)), torch.zeros(0, 3))
+    leaf = torch.zeros(0, 3, requires_grad=True)
+    same(lambda a: (torch.softmax(a, 0, dtype=torch.float64), torch.log_softmax(a, 0), F.layer_norm(a, (3,))), leaf)
     for bad in (lambda a: a.amax(0), lambda a: a.argmin(0), lambda a: a.max()):
         with pytest.raises(Exception, match=r"(?i)zero-size|non-zero|input.numel\(\) == 0"):
             torch.compile(bad, backend=STRICT)(torch.zeros(0, 3))

@@ -25,7 +25,7 @@ def take_apart(joint: GraphModule, node: Node) -> bool:
     """Rewrites one call in place; False where there is no rule for it, or the pieces would not fit its result."""
     rule = _RULES.get(node.target)
     result = _main_result(node)
-    if rule is None or result is None:
+    if rule is None or result is None or _is_empty(result.meta["val"]):
         return False
     pieces = _Pieces(joint, node)
     out = rule(pieces, *node.args)
@@ -95,6 +95,11 @@ def _main_result(node: Node) -> Node | None:
     if isinstance(node.meta.get("val"), torch.Tensor):
         return node
     return next((u for u in node.users if u.target is operator.getitem and u.args[1] == 0), None)
+
+
+def _is_empty(tensor: torch.Tensor) -> bool:
+    """True where there is nothing to save; asks a symbol nothing, so adds no guard."""
+    return any(isinstance(s, int) and s == 0 for s in tensor.shape)
 
 
 def _fits(made: torch.Tensor, wanted: torch.Tensor) -> bool:
