@@ -1,0 +1,85 @@
+"""One results file of the reports of `opinfo.py`'s shards.
+
+    python tests/peer/report.py --out benchmarks/results/opinfo-cpu.json shard0.json shard1.json ...
+
+The exit code is 1 where an operator failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from fusewise.measure.machine import commit, device_name, now, versions
+
+STATUSES = ("passed", "skipped", "failed")
+RATIO = 1.5
+ROUNDING = 0.25
+"""Epsilons, root mean square: what one correct rounding to the result's type costs at most."""
+
+
+def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the results file holds."""
+    rows = [row for report in reports for row in report["rows"]]
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    skipped: dict[str, list[str]] = defaultdict(list)
+    passed: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        counts[row["dtype"]][row["status"]] += 1
+        if row["status"] == "skipped":
+            skipped[row["detail"].partition(":")[0]].append(f"{row['op']} {row['dtype']}")
+        elif row["status"] == "passed":
+            passed[row["op"]].append(row["dtype"])
+    settings = {k: v for k, v in reports[0]["settings"].items() if k != "shard"}
+    return {
+        "schema": "fusewise-opinfo/1",
+        "device": device_name(settings["device"]),
+        "versions": versions(),
+        "commit": commit(),
+        "date": now(),
+        "settings": settings,
+        "counts": {s: sum(c[s] for c in counts.values()) for s in STATUSES},
+        "by_dtype": {d: {s: c[s] for s in STATUSES} for d, c in counts.items()},
+        "errors": _errors(rows),
+        "failed": [row for row in rows if row["status"] == "failed"],
+        "skipped": {reason: sorted(names) for reason, names in sorted(skipped.items())},
+        "passed": {op: " ".join(dtypes) for op, dtypes in sorted(passed.items())},
+    }
+
+
+def _errors(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Errors against fp64 beside eager's own: counts, and the rows that are furthest from eager's."""
+    known = [r for r in rows if r["status"] == "passed" and r["error"] is not None]
+
+    def ratio(row: dict[str, Any]) -> float:
+        return max(row["error"], ROUNDING) / max(row["eager_error"], ROUNDING)
+
+    worst = sorted(known, key=ratio, reverse=True)[:20]
+    return {
+        "rows": len(known),
+        "equal_or_better": sum(r["error"] <= r["eager_error"] for r in known),
+        f"above_{RATIO}_times_eager": [f"{r['op']} {r['dtype']}" for r in known if ratio(r) > RATIO],
+        "largest_ratios": [
+            {k: r[k] for k in ("op", "dtype", "error", "eager_error")} | {"ratio": round(ratio(r), 3)} for r in worst
+        ],
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("reports", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    result = merged([json.loads(p.read_text(encoding="utf-8")) for p in args.reports])
+    args.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    counts = result["counts"]
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 1 if counts["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
