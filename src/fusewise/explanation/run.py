@@ -6,50 +6,30 @@ those for a GPU are compiled for it, so that registers, spills and shared memory
 
 from __future__ import annotations
 
-import linecache
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 
-from fusewise.capture.captured import Captured
 from fusewise.capture.importer import import_graph
 from fusewise.capture.trace import Traced, trace_fn
 from fusewise.config import Options
 from fusewise.device import GpuModel, calibrated, load, load_gpu
-from fusewise.device.occupancy import occupancy
-from fusewise.errors import CompileFailed, CompilerMissing, FusewiseError, UsageError
-from fusewise.ir.graph import Graph, Origin
-from fusewise.ir.printer import print_graph
-from fusewise.lower.kernel import Kernel
-from fusewise.lower.printer import print_kernel
+from fusewise.errors import FusewiseError, UsageError
+from fusewise.explanation.candidates import candidate_rows
+from fusewise.explanation.differences import Links, differences, links_of
+from fusewise.explanation.graph import GraphExplainer
+from fusewise.explanation.places import source_line
+from fusewise.explanation.why import answer
+from fusewise.ir.graph import Origin
 from fusewise.pipeline import Compiled, machine_of, plan_captured, present_gpu
-from fusewise.plan.cost import Machine, time_us, value_bytes
-from fusewise.plan.decisions import REASONS, Decision
-from fusewise.plan.plan import KernelStep, OpaqueStep, Plan
-from fusewise.plan.printer import print_plan
-from fusewise.report.documents import (
-    DevicePlan,
-    Explanation,
-    GraphBreak,
-    GraphPlan,
-    KernelResources,
-    KernelRow,
-    NotFused,
-    SourceLine,
-    Wall,
-)
-from fusewise.report.format import short_op
+from fusewise.plan.replay import replay
+from fusewise.report.documents import DevicePlan, Explanation, FusionDifference, GraphBreak, GraphPlan, Why
 from fusewise.stages import KernelStages
-
-NOT_TRIED = "not-tried"
-NOT_TRIED_MEANING = "the planner saw no way to join them"
-
-_NO_EXPANSION = "no expansion"  # the importer's word for an op that nothing generates
 
 _FAKE_TENSORS = "torch._subclasses.fake_tensor"
 _GRAPH_BREAKS = "torch._dynamo.symbolic_convert.__graph_breaks"
@@ -81,15 +61,19 @@ def explain(
     options: Options,
     name: str = "",
     progress: Progress | None = None,
+    why: tuple[str, str] | None = None,
+    use_measured: bool = True,
 ) -> Explained:
     """What each device would run for one call of a function, and for its backward where a result requires grad.
 
     Args:
         args, kwargs: the inputs; nothing is read from them but shapes, types and devices.
         devices: `cpu`, `cuda` (the GPU that is here) or names of GPUs.
+        why: two kernels, ATen ops or lines of which to say why they are one kernel or not.
+        use_measured: plan with the rates that this user has measured; else with the data sheets alone.
 
     Raises:
-        UnknownName: no such device.
+        UnknownName: no such device, or nothing of the name that `why` asks about.
         UsageError: the function cannot be traced on these inputs.
     """
     show: Progress = progress or (lambda share, text: None)
@@ -102,20 +86,24 @@ def explain(
     with _graph_breaks() as breaks:
         for target in dict.fromkeys(_retarget(d, home) for d in devices):
             traces[target] = _trace(function, args, kwargs, target, options)
-    plans: list[DevicePlan] = []
-    stages: list[KernelStages] = []
+    found: list[_DeviceExplained] = []
     for number, device in enumerate(devices):
 
         def show_device(share: float, text: str, number: int = number, device: str = device) -> None:
             show((number + share) / len(devices), f"{device}: {text}")
 
         target = _retarget(device, home)
-        plan, made = _explain_device(traces[target], device, target, options, show_device)
-        plans.append(plan)
-        stages += made
+        found.append(_explain_device(traces[target], device, target, options, show_device, why, use_measured))
     show(1.0, "done")
-    name = name or getattr(function, "__name__", type(function).__name__)
-    return Explained(Explanation(name, options.policy, tuple(plans), tuple(breaks.values())), tuple(stages))
+    explanation = Explanation(
+        name or getattr(function, "__name__", type(function).__name__),
+        options.policy,
+        tuple(one.plan for one in found),
+        tuple(breaks.values()),
+        _differences(found),
+        tuple(reply for one in found for reply in one.why),
+    )
+    return Explained(explanation, tuple(stage for one in found for stage in one.stages))
 
 
 def default_device(args: Any) -> str:
@@ -127,12 +115,12 @@ def default_device(args: Any) -> str:
 
 
 def explain_compiled(compiled: Compiled, options: Options) -> tuple[GraphPlan, list[KernelStages]]:
-    """The same of a graph that was compiled already, and the stages of its kernels."""
+    """The same of a graph that was compiled already, and the stages of its kernels; candidates are left out."""
     device = compiled.captured.graph.device
-    explainer = _GraphExplainer(
+    explainer = GraphExplainer(
         compiled.captured, compiled.plan, compiled.kernels, compiled.role, device, _gpu_of(device), options
     )
-    return explainer.graph_plan(), explainer.stages
+    return explainer.row, explainer.stages
 
 
 def stages_of(compiled: Iterable[Compiled], options: Options) -> list[KernelStages]:
@@ -186,7 +174,7 @@ def _graph_breaks() -> Iterator[dict[tuple[str, int], GraphBreak]]:
                 return
             file, line = place["file"], int(place["line"])
             reason = why["why"].strip() if why else "torch.compile cannot follow this"
-            found.setdefault((file, line), GraphBreak(reason, _source_line(Origin("", file, line))))
+            found.setdefault((file, line), GraphBreak(reason, source_line(Origin("", file, line))))
 
     logger = logging.getLogger(_GRAPH_BREAKS)
     collector, level, propagate = Collector(logging.DEBUG), logger.level, logger.propagate
@@ -218,259 +206,68 @@ def _retarget(device: str, home: str) -> str | None:
     return None if kind == home else kind
 
 
-def _gpu_of(device: str) -> GpuModel | None:
+def _gpu_of(device: str, use_measured: bool = True) -> GpuModel | None:
     if device == "cpu":
         return None
-    return calibrated(present_gpu(device) if device.startswith("cuda") else load_gpu(device))
+    model = present_gpu(device) if device.startswith("cuda") else load_gpu(device)
+    return calibrated(model) if use_measured else model
+
+
+@dataclass(slots=True)
+class _DeviceExplained:
+    """What was found for one device; `links` has an entry a graph, empty where it runs as eager."""
+
+    plan: DevicePlan
+    links: list[Links] = field(default_factory=list)
+    stages: list[KernelStages] = field(default_factory=list)
+    why: tuple[Why, ...] = ()
 
 
 def _explain_device(
-    graphs: Sequence[Traced], device: str, target: str | None, options: Options, show: Progress
-) -> tuple[DevicePlan, list[KernelStages]]:
-    gpu = _gpu_of(device)
-    machine = machine_of(device)
+    graphs: Sequence[Traced],
+    device: str,
+    target: str | None,
+    options: Options,
+    show: Progress,
+    why: tuple[str, str] | None,
+    use_measured: bool,
+) -> _DeviceExplained:
+    gpu = _gpu_of(device, use_measured)
+    machine = machine_of(device, use_measured)
+    title = gpu.title if gpu else machine.name
     rows: list[GraphPlan] = []
-    stages: list[KernelStages] = []
+    explainers: list[GraphExplainer] = []
+    found = _DeviceExplained(DevicePlan(device, title, machine.bytes_per_s, machine.launch_us, machine.source, ()))
     notes: dict[str, None] = {}
     for number, traced in enumerate(graphs):
         show(number / max(len(graphs), 1), f"planning and compiling {traced.role}")
         try:
             captured = import_graph(traced.gm, traced.example_inputs, options.policy, target, options.strict)
             plan, kernels = plan_captured(captured, options, machine)
-            explainer = _GraphExplainer(captured, plan, kernels, traced.role, device, gpu, options)
-            row = explainer.graph_plan()
+            explainer = GraphExplainer(captured, plan, kernels, traced.role, device, gpu, options)
+            row = replace(explainer.row, candidates=candidate_rows(explainer, replay(plan, options.fuel)))
         except Exception as cause:  # the backend runs such a graph as eager, whatever the failure
             if options.strict:
                 raise
             problem = cause.problem if isinstance(cause, FusewiseError) else f"{type(cause).__name__}: {cause}"
             rows.append(GraphPlan(traced.role, (), (), (), 0, problem))
+            found.links.append({})
             continue
         rows.append(row)
-        stages += explainer.stages
+        explainers.append(explainer)
+        found.links.append(links_of(explainer))
+        found.stages += explainer.stages
         notes |= explainer.notes
-    title = gpu.title if gpu else machine.name
-    plan_of = DevicePlan(
-        device, title, machine.bytes_per_s, machine.launch_us, machine.source, tuple(rows), tuple(notes)
-    )
-    return plan_of, stages
+    if why is not None and explainers:
+        show(1.0, f"compiling both ways to run {why[0]} and {why[1]}")
+        found.why = answer(explainers, why, options.fuel)
+    found.plan = replace(found.plan, graphs=tuple(rows), notes=tuple(notes))
+    return found
 
 
-# ---- one graph
-
-
-class _GraphExplainer:
-    """Rows of one planned graph, and the stages of its kernels."""
-
-    def __init__(
-        self,
-        captured: Captured,
-        plan: Plan,
-        kernels: Mapping[str, Kernel],
-        role: str,
-        device: str,
-        gpu: GpuModel | None,
-        options: Options,
-    ) -> None:
-        self.captured = captured
-        self.plan = plan
-        self.graph = plan.graph
-        self.hints = plan.graph.hints()
-        self.kernels = kernels
-        self.role = role
-        self.device = device
-        self.gpu = gpu
-        self.options = options
-        self.notes: dict[str, None] = {}
-        self.stages: list[KernelStages] = []
-        self.names = _step_names(plan, captured)
-        self.graph_text = print_graph(plan.graph)
-        self.plan_text = print_plan(plan, [reason.reason for reason in captured.reasons])
-
-    def graph_plan(self) -> GraphPlan:
-        rows = tuple(self._kernel(step) for step in self.plan.kernels)
-        walls = tuple(self._wall(step) for step in self.plan.walls)
-        taken = sum(d.taken for d in self.plan.decisions)
-        return GraphPlan(self.role, rows, walls, tuple(self._not_fused()), taken)
-
-    def _kernel(self, step: KernelStep) -> KernelRow:
-        origins = [self.graph[n].origin for n in step.nodes]
-        machine = self.plan.machine
-        kernel = self.kernels[step.name]
-        texts = {"graph": self.graph_text, "plan": self.plan_text, "ir": print_kernel(kernel)}
-        resources, cubin = None, None
-        if self.gpu is not None:
-            resources, cubin = self._compile(step, self.gpu, texts)
-        else:
-            from fusewise.codegen.cpp import unit
-
-            texts["cpp"] = unit([kernel])
-        self.stages.append(KernelStages(step.name, self.device, self.role, texts, cubin))
-        return KernelRow(
-            name=step.name,
-            ops=_ops(self.graph, step.nodes),
-            lines=_lines(origins),
-            unfused_bytes=step.unfused_bytes,
-            dram_bytes=step.dram_bytes,
-            floor_us=_floor_us(machine, step.dram_bytes),
-            predicted_us=step.predicted_us,
-            resources=resources,
-        )
-
-    def _compile(self, step: KernelStep, gpu: GpuModel, texts: dict[str, str]) -> tuple[KernelResources, bytes | None]:
-        """Generates Triton, compiles it for the GPU, and reads what it uses; adds to `texts`."""
-        from fusewise.codegen.triton import module
-        from fusewise.runtime.gpu_resources import read_resources
-        from fusewise.runtime.triton_compile import GpuTarget, compile_kernel
-
-        kernel = self.kernels[step.name]
-        exact = self.options.policy == "conservative"
-        source = module([kernel], exact, "amd" if gpu.vendor == "amd" else "nvidia")
-        texts["triton"] = source
-        arch: int | str = gpu.arch.name if gpu.vendor == "amd" else int(gpu.arch.name.replace(".", ""))
-        try:
-            compiled = compile_kernel(source, kernel, GpuTarget(arch))
-            used = read_resources(compiled, kernel, sass=False)
-        except (CompilerMissing, CompileFailed) as cause:
-            self.notes[f"Registers are unknown: {cause.problem}. {cause.remedy}".strip()] = None
-            return KernelResources("unknown", note=cause.problem), None
-        if "ptx" in compiled.asm:
-            texts["ptx"] = compiled.asm["ptx"]
-        threads = used.num_warps * gpu.arch.warp_size
-        held = occupancy(gpu.arch, used.regs_per_thread, used.shared_bytes, threads)
-        resources = KernelResources(
-            source="compiled",
-            regs_per_thread=used.regs_per_thread,
-            spill_store_bytes=used.spill_store_bytes,
-            spill_load_bytes=used.spill_load_bytes,
-            shared_bytes=used.shared_bytes,
-            threads_per_block=threads,
-            blocks_per_sm=held.blocks_per_sm,
-            occupancy=held.fraction,
-            limiter=held.limiter,
-        )
-        return resources, compiled.asm.get("cubin")
-
-    def _wall(self, step: OpaqueStep) -> Wall:
-        call = self.captured.opaques[self.graph[step.node].attr("key")]
-        moved = {p.base for p in step.operands} | set(step.results)
-        return Wall(
-            name=self.names[id(step)],
-            op=call.name,
-            reason=_wall_reason(call.reason),
-            line=_source_line(call.origin),
-            dram_bytes=sum(value_bytes(self.graph, v, self.hints) for v in moved),
-        )
-
-    # ---- neighbours
-
-    def _not_fused(self) -> Iterator[NotFused]:
-        owner = _owners(self.plan)
-        decisions = self._refusals(owner)
-        seen: set[tuple[int, int]] = set()
-        steps = self.plan.steps
-        for number, step in enumerate(steps):
-            for value in _reads(step):
-                maker = owner.get(value)
-                if maker is None or maker == number or (maker, number) in seen:
-                    continue
-                seen.add((maker, number))
-                between = sum(value_bytes(self.graph, v, self.hints) for v in _reads(step) if owner.get(v) == maker)
-                yield self._pair(steps[maker], step, decisions.get((maker, number)), between)
-        for (a, b), decision in decisions.items():
-            if (a, b) not in seen and (b, a) not in seen and decision.kind == "siblings":
-                yield self._pair(steps[a], steps[b], decision, decision.bytes_saved)
-
-    def _refusals(self, owner: Mapping[int, int]) -> dict[tuple[int, int], Decision]:
-        """The last refusal of each pair of steps; one to merge says more than one to compute again."""
-        found: dict[tuple[int, int], Decision] = {}
-        for decision in self.plan.decisions:
-            a, b = owner.get(decision.producer), owner.get(decision.consumer)
-            if decision.taken or decision.kind == "horizontal" or a is None or b is None or a == b:
-                continue
-            if decision.kind != "inline" or (a, b) not in found:
-                found[a, b] = decision
-        return found
-
-    def _pair(
-        self, first: KernelStep | OpaqueStep, second: KernelStep | OpaqueStep, why: Decision | None, between: int
-    ) -> NotFused:
-        wall = first if isinstance(first, OpaqueStep) else second if isinstance(second, OpaqueStep) else None
-        if wall is not None:
-            call = self.captured.opaques[self.graph[wall.node].attr("key")]
-            detail = f"{self.names[id(wall)]}: {_wall_reason(call.reason)}"
-            code, meaning = "wall", REASONS["wall"]
-        elif why is not None:
-            code, meaning, detail = why.code, REASONS[why.code], why.detail
-        else:
-            code, meaning, detail = NOT_TRIED, NOT_TRIED_MEANING, ""
-        return NotFused(self.names[id(first)], self.names[id(second)], code, meaning, detail, between)
-
-
-def _wall_reason(reason: str) -> str:
-    return "no kernel is generated for this op" if reason == _NO_EXPANSION else reason
-
-
-def _step_names(plan: Plan, captured: Captured) -> dict[int, str]:
-    """Name of each step; walls of one op are numbered."""
-    names: dict[int, str] = {}
-    used: dict[str, int] = {}
-    for step in plan.steps:
-        if isinstance(step, KernelStep):
-            names[id(step)] = step.name
-            continue
-        op = short_op(captured.opaques[plan.graph[step.node].attr("key")].name)
-        used[op] = used.get(op, 0) + 1
-        names[id(step)] = op if used[op] == 1 else f"{op} #{used[op]}"
-    return names
-
-
-def _owners(plan: Plan) -> dict[int, int]:
-    """For each value the position of the step that makes it."""
-    owner: dict[int, int] = {}
-    for number, step in enumerate(plan.steps):
-        made = step.nodes if isinstance(step, KernelStep) else (step.node, *step.results)
-        owner |= dict.fromkeys(made, number)
-    return owner
-
-
-def _reads(step: KernelStep | OpaqueStep) -> tuple[int, ...]:
-    return step.reads if isinstance(step, KernelStep) else tuple(dict.fromkeys(p.base for p in step.operands))
-
-
-def _floor_us(machine: Machine, dram_bytes: int) -> float:
-    """The least time of those bytes at the machine's memory rate, or of an empty kernel."""
-    return max(time_us(machine, dram_bytes, 0.0, launches=0), machine.launch_us)
-
-
-def _ops(graph: Graph, nodes: Sequence[int]) -> tuple[str, ...]:
-    """The ATen calls behind some nodes, in order.
-
-    A call may have become several nodes, and several calls may share a source line: nodes of one op and line are one
-    call where they read each other.
-    """
-    call: dict[int, int] = {}  # node -> the first node of its call
-    for n in nodes:
-        call[n] = n
-        for arg in graph[n].args:
-            while graph[arg].info.group == "view":
-                arg = graph[arg].args[0]
-            if arg in call and graph[arg].origin == graph[n].origin:
-                first, other = sorted((_first(call, arg), _first(call, n)))
-                call[other] = first
-    return tuple(graph[n].origin.aten for n in nodes if _first(call, n) == n and graph[n].origin.aten)
-
-
-def _first(call: dict[int, int], node: int) -> int:
-    while call[node] != node:
-        node = call[node]
-    return node
-
-
-def _lines(origins: Iterable[Origin]) -> tuple[SourceLine, ...]:
-    places = {(o.file, o.line): _source_line(o) for o in origins if o.file}
-    return tuple(places[place] for place in sorted(places))
-
-
-def _source_line(origin: Origin) -> SourceLine:
-    text = linecache.getline(origin.file, origin.line).strip() or origin.text
-    return SourceLine(origin.file, origin.line, text)
+def _differences(found: Sequence[_DeviceExplained]) -> tuple[FusionDifference, ...]:
+    """None where the devices run different graphs, as a CPU may beside a GPU."""
+    roles = [[graph.role for graph in one.plan.graphs] for one in found]
+    if len(found) < 2 or any(other != roles[0] for other in roles[1:]):
+        return ()
+    return differences([one.plan.device for one in found], roles[0], [one.links for one in found])

@@ -108,15 +108,16 @@ class _Recorder(Partitioner):
         left, right = self.regions[producer], self.regions[consumer]
         before = self._time(left, left.reads) + self._time(right, right.reads)
         sizes = len(left.at), len(right.at)
-        wanted = self.wanted(left, right) or self.wanted(right, left)
-        parts = [self._part(number) for number in (producer, consumer)] if wanted else []
+        parts = None
+        if self.wanted(left, right) or self.wanted(right, left):
+            parts = self._part(producer), self._part(consumer)
         shared = self._shared(producer, consumer) if kind == "siblings" else ()
         taken = super()._try_merge(producer, consumer, kind)
         decision = self.decisions[-1]
         alternative = None
-        if wanted:
-            merged = self._part(consumer) if taken else self._merged(decision, *parts, shared)
-            alternative = Alternative(*parts, merged)
+        if parts is not None:
+            merged = self._part(consumer) if taken else self._merged(decision, parts[0], parts[1], shared)
+            alternative = Alternative(parts[0], parts[1], merged)
         self.candidates.append(Candidate(decision, before, sizes, alternative))
         return taken
 
@@ -142,7 +143,5 @@ class _Recorder(Partitioner):
         except CannotMerge:
             return None
         pair = {decision.producer, decision.consumer}
-        writes = {
-            v for v in (*left.writes, *right.writes) if v in self.needed or self.readers.get(v, set()) - pair
-        }
+        writes = {v for v in (*left.writes, *right.writes) if v in self.needed or self.readers.get(v, set()) - pair}
         return Part(region, tuple(sorted(writes)))

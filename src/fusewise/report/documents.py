@@ -25,11 +25,22 @@ class SourceLine:
 
 
 @dataclass(frozen=True, slots=True)
+class OccupancyStep:
+    """A stretch of register counts, both ends included, over which as many blocks fit on one SM."""
+
+    regs_from: int
+    regs_to: int
+    blocks_per_sm: int
+    occupancy: float
+    limiter: str
+
+
+@dataclass(frozen=True, slots=True)
 class KernelResources:
     """What a compiled kernel takes.
 
     Attributes:
-        source: `compiled` (read off the compiled kernel) or `unknown`; `note` then says why.
+        source: `compiled` (read off the compiled kernel; occupancy follows from it) or `unknown`; `note` then says why.
         regs_per_thread: registers a thread.
         spill_store_bytes, spill_load_bytes: bytes a thread that the compiler moved out of registers.
         shared_bytes: shared memory a block.
@@ -37,6 +48,9 @@ class KernelResources:
         blocks_per_sm: resident blocks on one SM.
         occupancy: resident warps / the most an SM can hold.
         limiter: what stops one more block.
+        next_regs_down: registers a thread at or below which one more block fits; None: no count does that.
+        next_regs_up: registers a thread from which one block fewer fits.
+        staircase: occupancy against registers a thread, for this kernel's threads and shared memory.
         note: why nothing was compiled.
     """
 
@@ -49,7 +63,17 @@ class KernelResources:
     blocks_per_sm: int | None = None
     occupancy: float | None = None
     limiter: str | None = None
+    next_regs_down: int | None = None
+    next_regs_up: int | None = None
+    staircase: tuple[OccupancyStep, ...] = ()
     note: str = ""
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Bytes a thread that are stored or loaded again; None where nothing was compiled."""
+        if self.spill_store_bytes is None or self.spill_load_bytes is None:
+            return None
+        return self.spill_store_bytes + self.spill_load_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +141,135 @@ class NotFused:
 
 
 @dataclass(frozen=True, slots=True)
+class Figures:
+    """What one or two kernels cost, as far as it is known.
+
+    Attributes:
+        predicted_us: time of all of them; None where it cannot be told.
+        time_source: where the time comes from: `modelled`.
+        regs_per_thread: the most of any of them; None where they were not compiled.
+        spill_bytes: bytes a thread that all of them spill and reload.
+        occupancy: the least of any of them.
+        resources_source: where registers, spills and occupancy come from: `compiled` or `unknown`.
+    """
+
+    predicted_us: float | None = None
+    time_source: str = "modelled"
+    regs_per_thread: int | None = None
+    spill_bytes: int | None = None
+    occupancy: float | None = None
+    resources_source: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSide:
+    """One side of a candidate fusion.
+
+    Attributes:
+        op: an ATen op that stands for it.
+        line: the user's line of that op.
+        nodes: graph nodes on this side when the candidate was tried.
+        kernel: the kernel that holds that op in the finished plan; empty where its readers compute it.
+    """
+
+    op: str
+    line: SourceLine
+    nodes: int
+    kernel: str
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """One fusion that the planner thought of, taken or refused, in the order in which they were tried.
+
+    Attributes:
+        kind: `vertical`, `siblings`, `horizontal` or `inline`.
+        first, second: the two sides.
+        taken: whether the fusion was made.
+        code, meaning, detail: the reason.
+        bytes_saved: bytes of device memory that it saves or would save; counted from shapes.
+        gain_us: predicted time that it saves or would save; modelled.
+        before, after: figures of the two kernels as they were, and of the one.
+    """
+
+    kind: str
+    first: CandidateSide
+    second: CandidateSide
+    taken: bool
+    code: str
+    meaning: str
+    detail: str
+    bytes_saved: int
+    gain_us: float
+    before: Figures
+    after: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativeKernel:
+    """A kernel of one of the two ways to run a pair: as two kernels or as one.
+
+    Attributes:
+        name: in the plan, or that it would have.
+        ops: the ATen ops in it.
+        dram_bytes: bytes that it moves; counted from shapes.
+        predicted_us: modelled time.
+        resources: of a GPU kernel, compiled for this answer; None for a CPU kernel.
+    """
+
+    name: str
+    ops: tuple[str, ...]
+    dram_bytes: int
+    predicted_us: float
+    resources: KernelResources | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why two things of a program run as one kernel, or do not.
+
+    Attributes:
+        device, role: where.
+        first, second: the kernels or walls that hold them.
+        fused: whether they run as one.
+        code, meaning, detail: the reason.
+        bytes_saved, gain_us: of the fusion that was taken or refused; counted from shapes, and modelled.
+        apart, together: both ways to run the pair, where they exist.
+    """
+
+    device: str
+    role: str
+    first: str
+    second: str
+    fused: bool
+    code: str
+    meaning: str
+    detail: str = ""
+    bytes_saved: int = 0
+    gain_us: float = 0.0
+    apart: tuple[AlternativeKernel, ...] = ()
+    together: AlternativeKernel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FusionDifference:
+    """Two calls that are one kernel on some devices and not on others.
+
+    Attributes:
+        role: of their graph.
+        ops, lines: of the call that makes the value and of the one that reads it.
+        fused_on: devices.
+        apart_on: devices, and the reason code on each.
+    """
+
+    role: str
+    ops: tuple[str, str]
+    lines: tuple[SourceLine, SourceLine]
+    fused_on: tuple[str, ...]
+    apart_on: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class GraphPlan:
     """One graph: a forward, a backward, or an inference graph.
 
@@ -126,6 +279,7 @@ class GraphPlan:
         not_fused: every pair of neighbours that stayed apart.
         fusions: number of fusions that were taken.
         eager_reason: why the whole graph runs as eager PyTorch; empty where it does not.
+        candidates: every fusion that was tried, taken or refused.
     """
 
     role: str
@@ -134,6 +288,7 @@ class GraphPlan:
     not_fused: tuple[NotFused, ...]
     fusions: int
     eager_reason: str = ""
+    candidates: tuple[CandidateRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +366,16 @@ class Explanation:
         policy: the policy of the plans.
         devices: one plan a device.
         graph_breaks: where the function falls apart into several graphs.
+        differences: calls that are one kernel on some of the devices only.
+        why: answers about pairs that were asked for.
     """
 
     target: str
     policy: str
     devices: tuple[DevicePlan, ...]
     graph_breaks: tuple[GraphBreak, ...] = ()
+    differences: tuple[FusionDifference, ...] = ()
+    why: tuple[Why, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, with the name of its schema."""

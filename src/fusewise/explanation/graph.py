@@ -1,0 +1,204 @@
+"""Rows of one planned graph: its kernels, its walls, and the neighbours that stayed apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fusewise.capture.captured import Captured
+from fusewise.config import Options
+from fusewise.device import GpuModel
+from fusewise.explanation.places import lines_of, ops_of, source_line
+from fusewise.explanation.resources import build_for
+from fusewise.ir.printer import print_graph
+from fusewise.lower.kernel import Kernel
+from fusewise.lower.printer import print_kernel
+from fusewise.plan.cost import Machine, time_us, value_bytes
+from fusewise.plan.decisions import REASONS, Decision
+from fusewise.plan.plan import KernelStep, OpaqueStep, Plan
+from fusewise.plan.printer import print_plan
+from fusewise.report.documents import GraphPlan, KernelResources, KernelRow, NotFused, Wall
+from fusewise.report.format import short_op
+from fusewise.stages import KernelStages
+
+NOT_TRIED = "not-tried"
+NOT_TRIED_MEANING = "the planner saw no way to join them"
+
+_NO_EXPANSION = "no expansion"  # the importer's word for an op that nothing generates
+
+Step = KernelStep | OpaqueStep
+
+
+class GraphExplainer:
+    """One planned graph: `row` holds its kernels, walls and refused neighbours, `stages` the kernels' texts.
+
+    Attributes:
+        captured, plan, kernels: what the pipeline made.
+        role: of the graph.
+        device, gpu: what it is planned for; `gpu` is None for a CPU.
+        names: of the steps, in order: a kernel's own, or a wall's op.
+        owner: position of the step that makes each value; a value that its readers compute has none.
+        notes: what a reader must know, such as a missing compiler.
+    """
+
+    def __init__(
+        self,
+        captured: Captured,
+        plan: Plan,
+        kernels: Mapping[str, Kernel],
+        role: str,
+        device: str,
+        gpu: GpuModel | None,
+        options: Options,
+    ) -> None:
+        self.captured = captured
+        self.plan = plan
+        self.graph = plan.graph
+        self.hints = plan.graph.hints()
+        self.kernels = kernels
+        self.role = role
+        self.device = device
+        self.gpu = gpu
+        self.options = options
+        self.notes: dict[str, None] = {}
+        self.stages: list[KernelStages] = []
+        self.names = _step_names(plan, captured)
+        self.owner = _owners(plan)
+        self.graph_text = print_graph(plan.graph)
+        self.plan_text = print_plan(plan, [reason.reason for reason in captured.reasons])
+        rows = tuple(self._kernel(step) for step in plan.kernels)
+        walls = tuple(
+            self._wall(step, name)
+            for step, name in zip(plan.steps, self.names, strict=True)
+            if isinstance(step, OpaqueStep)
+        )
+        taken = sum(d.taken for d in plan.decisions)
+        self.row = GraphPlan(role, rows, walls, tuple(self._not_fused()), taken)
+
+    def holders(self) -> dict[int, frozenset[int]]:
+        """For each node the positions of the steps that compute it: the one that owns it, or those of its readers."""
+        users = self.graph.users()
+        found: dict[int, frozenset[int]] = {}
+        for node in reversed(self.graph.nodes):
+            own = self.owner.get(node.id)
+            readers = frozenset().union(*(found[u] for u in users[node.id]))
+            found[node.id] = readers if own is None else frozenset((own,))
+        return found
+
+    def wall_reason(self, step: OpaqueStep) -> str:
+        """Why a step runs as PyTorch's own kernel."""
+        reason = self.captured.opaques[self.graph[step.node].attr("key")].reason
+        return "no kernel is generated for this op" if reason == _NO_EXPANSION else reason
+
+    def _kernel(self, step: KernelStep) -> KernelRow:
+        origins = [self.graph[n].origin for n in step.nodes]
+        kernel = self.kernels[step.name]
+        texts = {"graph": self.graph_text, "plan": self.plan_text, "ir": print_kernel(kernel)}
+        resources: KernelResources | None = None
+        cubin = None
+        if self.gpu is not None:
+            build = build_for(self.gpu, kernel, self.options.policy)
+            resources, cubin = build.resources, build.cubin
+            texts |= build.texts
+            if build.problem:
+                self.notes[f"Registers are unknown: {build.problem}"] = None
+        else:
+            from fusewise.codegen.cpp import unit
+
+            texts["cpp"] = unit([kernel])
+        self.stages.append(KernelStages(step.name, self.device, self.role, texts, cubin))
+        return KernelRow(
+            name=step.name,
+            ops=ops_of(self.graph, step.nodes),
+            lines=lines_of(origins),
+            unfused_bytes=step.unfused_bytes,
+            dram_bytes=step.dram_bytes,
+            floor_us=_floor_us(self.plan.machine, step.dram_bytes),
+            predicted_us=step.predicted_us,
+            resources=resources,
+        )
+
+    def _wall(self, step: OpaqueStep, name: str) -> Wall:
+        call = self.captured.opaques[self.graph[step.node].attr("key")]
+        moved = {p.base for p in step.operands} | set(step.results)
+        return Wall(
+            name=name,
+            op=call.name,
+            reason=self.wall_reason(step),
+            line=source_line(call.origin),
+            dram_bytes=sum(value_bytes(self.graph, v, self.hints) for v in moved),
+        )
+
+    # ---- neighbours
+
+    def _not_fused(self) -> Iterator[NotFused]:
+        decisions = self._refusals()
+        seen: set[tuple[int, int]] = set()
+        steps = self.plan.steps
+        for number, step in enumerate(steps):
+            for value in reads_of(step):
+                maker = self.owner.get(value)
+                if maker is None or maker == number or (maker, number) in seen:
+                    continue
+                seen.add((maker, number))
+                between = sum(
+                    value_bytes(self.graph, v, self.hints) for v in reads_of(step) if self.owner.get(v) == maker
+                )
+                yield self._pair(maker, number, decisions.get((maker, number)), between)
+        for (a, b), decision in decisions.items():
+            if (a, b) not in seen and (b, a) not in seen and decision.kind == "siblings":
+                yield self._pair(a, b, decision, decision.bytes_saved)
+
+    def _refusals(self) -> dict[tuple[int, int], Decision]:
+        """The last refusal of each pair of steps; one to merge says more than one to compute again."""
+        found: dict[tuple[int, int], Decision] = {}
+        for decision in self.plan.decisions:
+            a, b = self.owner.get(decision.producer), self.owner.get(decision.consumer)
+            if decision.taken or decision.kind == "horizontal" or a is None or b is None or a == b:
+                continue
+            if decision.kind != "inline" or (a, b) not in found:
+                found[a, b] = decision
+        return found
+
+    def _pair(self, first: int, second: int, why: Decision | None, between: int) -> NotFused:
+        wall = next((n for n in (first, second) if isinstance(self.plan.steps[n], OpaqueStep)), None)
+        if wall is not None:
+            step = self.plan.steps[wall]
+            assert isinstance(step, OpaqueStep)
+            code, meaning, detail = "wall", REASONS["wall"], f"{self.names[wall]}: {self.wall_reason(step)}"
+        elif why is not None:
+            code, meaning, detail = why.code, REASONS[why.code], why.detail
+        else:
+            code, meaning, detail = NOT_TRIED, NOT_TRIED_MEANING, ""
+        return NotFused(self.names[first], self.names[second], code, meaning, detail, between)
+
+
+def reads_of(step: Step) -> tuple[int, ...]:
+    """Values from memory that a step reads."""
+    return step.reads if isinstance(step, KernelStep) else tuple(dict.fromkeys(p.base for p in step.operands))
+
+
+def _step_names(plan: Plan, captured: Captured) -> list[str]:
+    """Name of each step; walls of one op are numbered."""
+    names: list[str] = []
+    used: dict[str, int] = {}
+    for step in plan.steps:
+        if isinstance(step, KernelStep):
+            names.append(step.name)
+            continue
+        op = short_op(captured.opaques[plan.graph[step.node].attr("key")].name)
+        used[op] = used.get(op, 0) + 1
+        names.append(op if used[op] == 1 else f"{op} #{used[op]}")
+    return names
+
+
+def _owners(plan: Plan) -> dict[int, int]:
+    owner: dict[int, int] = {}
+    for number, step in enumerate(plan.steps):
+        made = step.nodes if isinstance(step, KernelStep) else (step.node, *step.results)
+        owner |= dict.fromkeys(made, number)
+    return owner
+
+
+def _floor_us(machine: Machine, dram_bytes: int) -> float:
+    """The least time of those bytes at the machine's memory rate, or of an empty kernel."""
+    return max(time_us(machine, dram_bytes, 0.0, launches=0), machine.launch_us)
