@@ -64,11 +64,14 @@ def eager_peak_bytes(graph: Graph) -> int:
 
     outputs = {root(o) for o in graph.outputs}
     tensors = set(graph.inputs)
-    steps: list[tuple[list[int], list[int]]] = []
+    # an op holds what it reads until it is done, so its nodes are one step
+    reads: dict[int, list[int]] = {}
+    makes: dict[int, list[int]] = {}
     for node in graph:
         if node.info.group in ("view", "source"):
             continue
-        made = node.op != "opaque" and (node.id in outputs or node.op == "result" or leaves(node.id))
-        tensors.update([node.id] if made else [])
-        steps.append(([r for a in node.args if (r := root(a)) in tensors], [node.id] if made else []))
-    return peak_bytes(graph, steps, outputs)
+        if node.op != "opaque" and (node.id in outputs or node.op == "result" or leaves(node.id)):
+            tensors.add(node.id)
+            makes.setdefault(group(node.id), []).append(node.id)
+        reads.setdefault(group(node.id), []).extend(r for a in node.args if (r := root(a)) in tensors)
+    return peak_bytes(graph, [(reads[g], makes.get(g, ())) for g in reads], outputs)

@@ -230,9 +230,15 @@ class Partitioner:
         return sum(map(self._bytes, ends)) > sum(map(self._bytes, between))
 
     def _waits(self, early: int, late: int) -> bool:
-        """True where a PyTorch op must run before `late` and need not before `early`."""
+        """True where a PyTorch op must run before `late` and need not before `early`.
+
+        One that reads nothing, such as the draw of a seed, can run before both.
+        """
         a, b = self.units[early].mask, self.units[late].mask
-        return any(u not in self.regions and w.reach & b and not w.reach & a for u, w in self.units.items())
+        return any(
+            u not in self.regions and self.graph[u].args and w.reach & b and not w.reach & a
+            for u, w in self.units.items()
+        )
 
     def _read_by_walls(self, number: int) -> bool:
         return any(u not in self.regions for n in self.regions[number].nodes for u in self.readers.get(n, ()))
