@@ -20,7 +20,8 @@ from fusewise.ir import sizes
 from fusewise.ir.affine import axis
 from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
 from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
-from fusewise.runtime.gpu_resources import Resources, count_instructions, disassemble, instruction_class
+from fusewise.runtime.gpu_resources import Resources, disassemble
+from fusewise.runtime.sass import count_instructions, instruction_class
 from fusewise.runtime.triton import GpuTarget, compile_kernel, load_module, resources
 from tests.cpu.cpp_kernels import Make, at, loaded
 from tests.triton_cases import softmax
