@@ -157,9 +157,11 @@ def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], optio
     device = captured.graph.device
     plan, kernels = plan_captured(captured, options, machine_of("cpu" if device == "cpu" else device))
     clock.lap("plan")
-    source, launches, stream = _build(kernels, device, options)
+    source, launches, stream = build_kernels(kernels, device, options.policy == "conservative")
     clock.lap("build")
-    call, program = build_program(plan, kernels, launches, _opaques(captured, plan), _signature(captured, role), stream)
+    call, program = build_program(
+        plan, kernels, launches, opaques_of(captured, plan), _signature(captured, role), stream
+    )
     compiled = Compiled(role, captured, plan, kernels, source, program, clock.seconds)
     trace.record(compiled)
     call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd then hands over the list and keeps no reference
@@ -177,11 +179,14 @@ class _Clock:
         self._last = now
 
 
-def _build(kernels: Mapping[str, Kernel], device: str, options: Options) -> tuple[str, dict[str, Launch], str]:
-    """(source, launch function of each kernel, text of the stream argument)."""
+def build_kernels(kernels: Mapping[str, Kernel], device: str, exact: bool) -> tuple[str, dict[str, Launch], str]:
+    """(source, launch function of each kernel, text of the stream argument).
+
+    Args:
+        exact: on a GPU, every function with eager's bits; a CPU's kernels have one form of each.
+    """
     if not kernels:
         return "", {}, ""
-    exact = options.policy == "conservative"
     if device == "cpu":
         from fusewise.codegen.cpp import unit
         from fusewise.runtime.cpp import build
@@ -205,7 +210,8 @@ def _build(kernels: Mapping[str, Kernel], device: str, options: Options) -> tupl
     return source, launches, stream
 
 
-def _opaques(captured: Captured, plan: Plan) -> dict[int, Opaque]:
+def opaques_of(captured: Captured, plan: Plan) -> dict[int, Opaque]:
+    """The PyTorch calls of a plan, by graph node."""
     found: dict[int, Opaque] = {}
     for step in plan.steps:
         if not isinstance(step, KernelStep):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -34,6 +34,9 @@ class WrongKernel:
 class Fused:
     """Compiles a graph as Fusewise does; made for `Backend(compile_graph=...)`.
 
+    Args:
+        fuel: the greatest number of fusions in all graphs together, in the order of their compiles; None: no limit.
+
     Attributes:
         compiled: every graph that was compiled.
         eager: why other graphs run as eager.
@@ -41,7 +44,8 @@ class Fused:
         overruns: whether a kernel wrote behind its result.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fuel: int | None = None) -> None:
+        self._fuel = fuel
         self.compiled: list[Compiled] = []
         self.eager: list[str] = []
         self.unpoisoned = 0
@@ -52,6 +56,8 @@ class Fused:
 
     def __call__(self, gm: GraphModule, example_inputs: Sequence[Any], options: Options, *, role: Role) -> Call:
         """The compiled graph as a function that takes a list, empties it, and returns a list."""
+        if self._fuel is not None:
+            options = replace(options, fuel=self._fuel)
         try:
             call = compile_graph(gm, example_inputs, options, role=role)
         except Exception as cause:
@@ -60,6 +66,8 @@ class Fused:
         compiled = trace.last()
         assert compiled is not None
         self.compiled.append(compiled)
+        if self._fuel is not None:
+            self._fuel -= sum(d.taken for d in compiled.plan.decisions)
         self.unpoisoned += not self._poison.plant(call, compiled.captured.graph.device)
 
         def run(arguments: list[Any]) -> list[Any]:
