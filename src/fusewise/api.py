@@ -42,6 +42,7 @@ def explain(
     *args: Any,
     device: str | Sequence[str] | None = None,
     policy: Policy = "balanced",
+    why: tuple[str, str] | None = None,
     **kwargs: Any,
 ) -> Explanation:
     """What Fusewise makes of one call of a function, and of its backward: kernels, bytes, floors, refused fusions.
@@ -52,13 +53,14 @@ def explain(
         args, kwargs: inputs of the function.
         device: one or several of `cpu`, `cuda` and names of GPUs, which need not be here (`h200`); None: the device
             that the inputs are on.
+        why: two kernels, ATen ops (`gelu`) or lines (`12`); the answers are in the result's `why`.
 
     Raises:
-        UnknownName: no such device or policy.
+        UnknownName: no such device or policy, or nothing of the name that `why` asks about.
         UsageError: the function cannot be traced on these inputs.
     """
     chosen = [device] if isinstance(device, str) else list(device or [default_device((args, kwargs))])
-    found = explain_function(function, args, kwargs, chosen, make_options(policy=policy))
+    found = explain_function(function, args, kwargs, chosen, make_options(policy=policy), why=why)
     keep(f"fusewise.explain({found.explanation.target})", found.stages)
     return found.explanation
 

@@ -21,6 +21,14 @@ def explain(
     ] = None,
     policy: PolicyOption = "balanced",
     inference: InferenceOption = False,
+    why: Annotated[
+        tuple[str, str] | None,
+        typer.Option(metavar="A B", help="Only why two of them are one kernel or not: kernels, operators or lines."),
+    ] = None,
+    candidates: Annotated[bool, typer.Option("--candidates", help="Also every fusion that was tried.")] = False,
+    staircase: Annotated[
+        bool, typer.Option("--staircase", help="Also occupancy against registers, for each GPU kernel.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Also write a page that stands alone.")] = None,
     json: JsonOption = False,
 ) -> None:
@@ -29,10 +37,15 @@ def explain(
     \b
     fusewise explain model.py:block
     fusewise explain model.py:block --input "x:bf16[8192,4096]+grad" --device h200 --device l4
+    fusewise explain model.py:block --device h200 --why gelu layer_norm
+    fusewise explain model.py:block --device h200 --why 12 14
     fusewise explain model.py:block --html block.html
 
     Nothing is run, and inputs are fake: any size fits. For a GPU that is not here, kernels are compiled all the same,
     and registers, spills and shared memory are read off the result.
+
+    --why takes two of: a kernel's name, an operator, a line of your file. Both ways to run the pair are compiled, as
+    two kernels and as one. --json and --html hold every candidate and every staircase.
 
     Inputs are written NAME:DTYPE[SIZES], as in x:bf16[8192,4096] (f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool). +grad asks
     for a gradient, <N limits integers, and NAME=VALUE gives a Python value. Without --input: the `example_inputs` of
@@ -58,6 +71,7 @@ def explain(
             options,
             target,
             show,
+            why,
         )
     keep(f"fusewise explain {target}", found.stages)
     if html is not None:
@@ -65,6 +79,11 @@ def explain(
     if json:
         print_json(found.explanation.as_dict())
         return
-    console.print(found.explanation)
+    from fusewise.report.choices import render_why
+    from fusewise.report.terminal import render_explanation
+
+    console.print(
+        render_why(found.explanation.why) if why else render_explanation(found.explanation, candidates, staircase)
+    )
     if html is not None:
         say(f"written to {html}")

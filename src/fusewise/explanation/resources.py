@@ -11,6 +11,8 @@ from fusewise.errors import CompileFailed, CompilerMissing
 from fusewise.lower.kernel import Kernel
 from fusewise.report.documents import KernelResources, OccupancyStep
 
+FIRST_STEP = 16  # registers a thread from which a staircase starts: with fewer, nothing changes
+
 
 @dataclass(frozen=True, slots=True)
 class GpuBuild:
@@ -62,7 +64,7 @@ def build_for(gpu: GpuModel, kernel: Kernel, policy: Policy) -> GpuBuild:
         next_regs_up=held.next_regs_up,
         staircase=tuple(
             OccupancyStep(s.regs_from, s.regs_to, s.blocks_per_sm, s.fraction, s.limiter)
-            for s in staircase(gpu.arch, used.shared_bytes, threads)
+            for s in staircase(gpu.arch, used.shared_bytes, threads, min(used.regs_per_thread, FIRST_STEP))
         ),
     )
     return GpuBuild(resources, texts, compiled.asm.get("cubin"))

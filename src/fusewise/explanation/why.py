@@ -74,8 +74,8 @@ def _nodes(graph: GraphExplainer, text: str) -> frozenset[int]:
 
 
 def _op_names(aten: str) -> tuple[str, ...]:
-    """`gelu`, `aten.gelu` and `aten.gelu.default` for the last of them."""
-    return (short_op(aten), aten.rpartition(".")[0], aten) if aten else ()
+    """`gelu`, `aten.gelu` and `aten.gelu.default` for the last of them; `softmax` for `aten._softmax.default` too."""
+    return (short_op(aten), short_op(aten).lstrip("_"), aten.rpartition(".")[0], aten) if aten else ()
 
 
 def _unknown(graphs: Sequence[GraphExplainer], text: str) -> UsageError:
@@ -118,6 +118,11 @@ class _Asked:
             return self._fused(shared[0])
         return self._separate(*self._closest(left, right))
 
+    def _why(self, first: str, second: str, fused: bool, code: str, meaning: str) -> Why:
+        graph = self.graph
+        rates = graph.plan.machine.source
+        return Why(graph.device, graph.role, first, second, fused, code, meaning, rate_source=rates)
+
     def _wanted(self, left: Region, right: Region) -> bool:
         return not self.left.isdisjoint(left.at) and not self.right.isdisjoint(right.at)
 
@@ -127,16 +132,18 @@ class _Asked:
     def _fused(self, step: int) -> Why:
         """The merge that brought the two into one kernel; a later one only made it grow."""
         name = self.graph.names[step]
+        why = self._why(name, name, True, *INLINED)
         whole = {node for node, owner in self.graph.owner.items() if owner == step}
         for candidate in reversed(self._candidates()):
             if candidate.decision.taken and candidate.decision.consumer in whole:
-                return self._with_kernels(Why("", "", name, name, True, "", ""), candidate)
-        code, meaning = INLINED
-        return Why(self.graph.device, self.graph.role, name, name, True, code, meaning)
+                found = self._with_kernels(why, candidate)
+                row = _of_row(next(row for row in self.graph.row.kernels if row.name == name))
+                return replace(found, whole=None if row == found.together else row)
+        return why
 
     def _separate(self, first: int, second: int) -> Why:
         names = self.graph.names[first], self.graph.names[second]
-        why = Why(self.graph.device, self.graph.role, *names, False, NOT_TRIED, NOT_TRIED_MEANING)
+        why = self._why(*names, False, NOT_TRIED, NOT_TRIED_MEANING)
         rows = {row.name: row for row in self.graph.row.kernels}
         known = tuple(_of_row(rows[name]) for name in names if name in rows)
         for number in (first, second):
@@ -167,8 +174,6 @@ class _Asked:
         assert found is not None
         return replace(
             why,
-            device=self.graph.device,
-            role=self.graph.role,
             code=decision.code,
             meaning=REASONS[decision.code],
             detail=decision.detail,

@@ -235,6 +235,8 @@ class Why:
         code, meaning, detail: the reason.
         bytes_saved, gain_us: of the fusion that was taken or refused; counted from shapes, and modelled.
         apart, together: both ways to run the pair, where they exist.
+        whole: the kernel of the plan that `together` has grown to, where it is another.
+        rate_source: where the memory rate of the modelled times comes from.
     """
 
     device: str
@@ -249,6 +251,8 @@ class Why:
     gain_us: float = 0.0
     apart: tuple[AlternativeKernel, ...] = ()
     together: AlternativeKernel | None = None
+    whole: AlternativeKernel | None = None
+    rate_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

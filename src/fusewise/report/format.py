@@ -32,6 +32,11 @@ def format_error(error: float | None) -> str:
     return "0" if error == 0 else f"{error:.1e}"
 
 
+def format_share(share: float | None) -> str:
+    """A share as `12%`, or a dash where there is none."""
+    return "-" if share is None else f"{100 * share:.0f}%"
+
+
 def format_place(file: str, line: int) -> str:
     """`block.py:12`, or nothing where the file is unknown."""
     return f"{PurePath(file).name}:{line}" if file else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fusewise.report.documents import Explanation
-from fusewise.report.format import format_bytes, format_ops, format_place, format_us
+from fusewise.report.format import format_bytes, format_ops, format_place, format_share, format_us, short_op
 
 
 def explanation_page(explanation: Explanation) -> str:
@@ -16,6 +16,12 @@ def explanation_page(explanation: Explanation) -> str:
     environment = Environment(
         loader=PackageLoader("fusewise.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters |= {"bytes": format_bytes, "us": format_us, "ops": format_ops}
+    environment.filters |= {
+        "bytes": format_bytes,
+        "us": format_us,
+        "ops": format_ops,
+        "op": short_op,
+        "share": format_share,
+    }
     environment.globals["place"] = format_place
     return environment.get_template("explanation.html.j2").render(explanation=explanation)

@@ -9,12 +9,19 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from fusewise.report.choices import (
+    candidate_summary,
+    candidate_table,
+    difference_table,
+    next_step,
+    render_why,
+    staircase_table,
+)
 from fusewise.report.documents import (
     DevicePlan,
     Explanation,
@@ -30,9 +37,11 @@ from fusewise.report.format import (
     format_error,
     format_ops,
     format_place,
+    format_share,
     format_us,
     shorten,
 )
+from fusewise.report.tables import table_of as table_of
 
 PLAIN_WIDTH = 120
 CODE_LIMIT = 64
@@ -47,26 +56,26 @@ def plain_text(view: RenderableType, width: int = PLAIN_WIDTH) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def table_of(*columns: str | tuple[str, str], title: str | None = None) -> Table:
-    """An empty table; a column is its heading, or (heading, `left` or `right`)."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        heading, side = column if isinstance(column, tuple) else (column, "left")
-        table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
-    return table
-
-
 # ---- explanations
 
 
-def render_explanation(explanation: Explanation) -> RenderableType:
-    """The whole explanation: an overview, then each device's kernels, walls and refused fusions."""
+def render_explanation(explanation: Explanation, candidates: bool = False, staircases: bool = False) -> RenderableType:
+    """The whole explanation: an overview, then each device's kernels, walls and refused fusions.
+
+    Args:
+        candidates: also every fusion that was tried.
+        staircases: also occupancy against registers for each GPU kernel.
+    """
     head = Text.assemble((explanation.target, "bold"), f"  policy {explanation.policy}")
     parts: list[RenderableType] = [head]
     if len(explanation.devices) > 1:
         parts.append(_device_overview(explanation.devices))
+    if explanation.differences:
+        parts.append(difference_table(explanation.differences))
     for device in explanation.devices:
-        parts += _device(device)
+        parts += _device(device, candidates, staircases)
+    if explanation.why:
+        parts.append(render_why(explanation.why))
     if explanation.graph_breaks:
         table = table_of("why", "where", title=f"Graph breaks: {len(explanation.graph_breaks)}")
         for stop in explanation.graph_breaks:
@@ -115,7 +124,7 @@ def _device_overview(devices: Sequence[DevicePlan]) -> Table:
     for device in devices:
         compiled = [k.resources for k in device.kernels if k.resources and k.resources.source == "compiled"]
         regs = max((r.regs_per_thread or 0 for r in compiled), default=None)
-        spills = sum((r.spill_store_bytes or 0) + (r.spill_load_bytes or 0) for r in compiled) if compiled else None
+        spills = sum(r.spill_bytes or 0 for r in compiled) if compiled else None
         table.add_row(
             device.device,
             str(len(device.kernels)),
@@ -130,12 +139,18 @@ def _device_overview(devices: Sequence[DevicePlan]) -> Table:
     return table
 
 
-def _device(device: DevicePlan) -> list[RenderableType]:
+def _device(device: DevicePlan, candidates: bool, staircases: bool) -> list[RenderableType]:
     rate = f"{device.bytes_per_s / 1e9:,.0f} GB/s ({device.rate_source})"
     title = Text.assemble("\n", (device.title, "bold cyan"), f"  memory {rate}, {device.launch_us:g} us a launch")
     parts: list[RenderableType] = [title]
     parts += [Text(note, style="yellow") for note in device.notes]
-    parts += [render_graph(graph) for graph in device.graphs]
+    for graph in device.graphs:
+        parts.append(render_graph(graph))
+        if graph.candidates:
+            parts.append(candidate_table(graph) if candidates else candidate_summary(graph))
+    if staircases:
+        held = [(k.name, k.resources) for k in device.kernels if k.resources is not None and k.resources.staircase]
+        parts += [staircase_table(name, resources) for name, resources in held]
     parts.append(_summary(device))
     return parts
 
@@ -216,14 +231,15 @@ def _contents(kernel: KernelRow) -> Text:
 def _resources(found: KernelResources | None) -> str:
     if found is None or found.source != "compiled":
         return "registers unknown"
-    spilled = (found.spill_store_bytes or 0) + (found.spill_load_bytes or 0)
     lines = [
         f"{found.regs_per_thread} registers",
-        f"{spilled} B spilled",
+        f"{found.spill_bytes} B spilled",
         f"{format_bytes(found.shared_bytes or 0)} shared",
     ]
     if found.occupancy is not None:
-        lines.append(f"{100 * found.occupancy:.0f}% full ({found.limiter})")
+        lines.append(f"{format_share(found.occupancy)} full ({found.limiter})")
+        if more := next_step(found):
+            lines.append(more)
     return "\n".join(lines)
 
 
