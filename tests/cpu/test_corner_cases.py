@@ -275,7 +275,7 @@ def test_integers_wrap_divide_and_shift_as_in_eager(dtype: torch.dtype) -> None:
     shifts = torch.tensor([0, 1, 3, 5, 7] * 8).to(dtype)
 
     def fn(a: torch.Tensor, b: torch.Tensor, s: torch.Tensor) -> Out:
-        c = -b - 1  # never -1: eager dies of the least integer divided by it
+        c = -b - 1  # never -1: eager dies of the least integer truncated by it
         signed = () if dtype == torch.uint8 else (a // c, a % c, torch.div(a, c, rounding_mode="trunc"), a.abs())
         return (
             (a + b, a * b, a - b, a * a, -a, a // b, a % b, torch.remainder(a, b), torch.fmod(a, b), ~a, a & b, a ^ b)
@@ -294,8 +294,18 @@ def test_int32_minimum_by_minus_one_and_by_zero_do_not_kill_the_process() -> Non
     def fn(a: torch.Tensor, b: torch.Tensor) -> Out:
         return a // b, a % b, torch.div(a, b, rounding_mode="trunc"), torch.fmod(a, b)
 
-    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
-        torch.compile(fn, backend=STRICT)(a, torch.zeros_like(a))
+    compiled = torch.compile(fn, backend=STRICT)
+    for zero_at in (0, 17, 39):
+        b = torch.ones_like(a)
+        b[zero_at] = 0
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            compiled(a, b)
+    # eager's own kernel of a truncated quotient ends the process here
+    negated = torch.tensor([low, -5, 5, 0] * 10, dtype=torch.int32)
+    zeros = torch.zeros_like(a)
+    for ours, expected in zip(compiled(a, torch.full_like(a, -1)), (negated, zeros, negated, zeros), strict=True):
+        assert torch.equal(ours, expected)
+    torch._dynamo.reset()
     # a kernel whose vector tail reads nothing must not divide what it did not read
     same(
         lambda a, b: a // b, torch.arange(-9, 10, dtype=torch.int32), torch.tensor([3, -2] * 9 + [7], dtype=torch.int32)
@@ -481,6 +491,34 @@ def test_an_index_out_of_range_raises_as_in_eager(bad: int) -> None:
     with pytest.raises(IndexError, match="out of range"):
         torch.compile(fn, backend=STRICT)(a, i)
     same(fn, a, torch.tensor([0, -9, 8]))
+
+
+OUT_OF_RANGE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "index_select": lambda a, i: a.index_select(0, i) * 2,
+    "embedding": lambda a, i: F.embedding(i, a) * 2,
+    "take": lambda a, i: a.take(i * 4) * 2,
+    "gather": lambda a, i: a.gather(0, i[:, None]) * 2,
+    "scatter": lambda a, i: a.scatter(0, i[None, :1].expand(1, 4), 1.0) * 2,
+    "index_put": lambda a, i: a.index_put((i,), torch.zeros(4)) * 2,
+    "index_add": lambda a, i: a.index_add(0, i, torch.zeros(2, 4)) * 2,
+    "cross_entropy": lambda a, i: F.cross_entropy(a[:2], i) * 2,
+    "one_hot": lambda a, i: F.one_hot(i, 4) * 2,
+    "assert": lambda a, i: (torch._assert_async((i < 5).all() & (i >= -5).all(), 'no "such"\nrow'), a * 2)[1],
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+def test_data_that_an_op_refuses_gives_eagers_kind_of_error(name: str) -> None:
+    fn = OUT_OF_RANGE[name]
+    a = torch.randn(5, 4)
+    compiled = torch.compile(fn, backend=STRICT)
+    assert torch.equal(compiled(a, torch.tensor([3, 0])), fn(a, torch.tensor([3, 0])))
+    for wrong in (7, -7):
+        with pytest.raises((IndexError, RuntimeError)) as eager:
+            fn(a, torch.tensor([wrong, 0]))
+        with pytest.raises(eager.type) as ours:
+            compiled(a, torch.tensor([wrong, 0]))
+        assert ours.type is eager.type
 
 
 def test_indexes_of_every_kind() -> None:

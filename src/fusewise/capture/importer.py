@@ -100,6 +100,7 @@ class _Importer:
         self.opaques: list[OpaqueCall] = []
         self.constants: list[torch.Tensor] = []
         self.moved: dict[Node, Value] = {}
+        self.asserts: list[Value] = []
         self.copies = 0
 
     def run(self) -> Captured:
@@ -117,7 +118,8 @@ class _Importer:
                 raise Unsupported(f"an FX node of kind {node.op}")
         outputs, values = self._outputs()
         return Captured(
-            graph=self.b.finish(values),
+            # behind the caller's results: what asserts of the program compute, which nobody reads
+            graph=self.b.finish([*values, *self.asserts]),
             opaques=tuple(self.opaques),
             inputs=inputs,
             outputs=outputs,
@@ -168,6 +170,9 @@ class _Importer:
             if self.roots[parent] is not parent:
                 self.roots[node] = self.roots[parent]
             return
+        if node.target in _ASSERTS:
+            self._assert(node)
+            return
         if "val" not in node.meta:
             raise Unsupported(f"{target_name(node)} without a description of its result")
         if _has_effect(node):
@@ -193,6 +198,19 @@ class _Importer:
             if self.strict and not (isinstance(defect, IRError) and self.symbols.any()):
                 raise
             self.env[node] = self._opaque(node, value, f"its expansion failed: {defect!r}")
+
+    def _assert(self, node: Node) -> None:
+        """A check of data that the program itself makes: `F.one_hot` of its classes, `torch._assert_async`."""
+        condition, *rest = node.args
+        assert isinstance(condition, Node)
+        found = self.env[condition]
+        if not isinstance(found, Value) or condition.meta["val"].device != self.home:
+            raise Unsupported(f"{target_name(node)} of what is no tensor of the graph's device")
+        computable(condition.meta["val"].dtype)
+        self.b.origin = origin_of(node)
+        holds = found if found.dtype == BOOL else found.ne(0)
+        message = str(rest[0]) if rest else "Expected Tensor with single nonzero value, but got zero"
+        self.asserts.append(self.b.guard(holds, holds, message))
 
     def _expand(self, node: Node, value: Any) -> Any:
         name = target_name(node)
@@ -475,6 +493,8 @@ def _keep(b: Builder, seed: Value, slot: int, size: Sequence[Size], keep_prob: f
 def _uniform(b: Builder, seed: Value, slot: int, size: Sequence[Size]) -> Value:
     return b.uniform(seed, size, slot)
 
+
+_ASSERTS = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
 
 # Our own random ops.
 _SPECIAL: dict[str, Callable[..., Value]] = {

@@ -191,6 +191,10 @@ class Builder:
         """`then` where `cond`, else `other`."""
         return self.op("where", cond, then, other)
 
+    def guard(self, cond: Value, value: Value, message: str, error: str = "RuntimeError") -> Value:
+        """`value`; the call raises `error` (a name of `ir.ops.ERRORS`) where `cond` is false."""
+        return self.op("guard", cond, value, error=error, message=message)
+
     # ---- reductions
 
     def reduce(self, name: str, value: Value, dims: Iterable[int] | None = None, keepdim: bool = False) -> Value:
@@ -302,6 +306,7 @@ class Builder:
         shape: Sequence[Size],
         at: Sequence[Index | None],
         index_at: Sequence[Index],
+        error: str = "IndexError",
     ) -> Value:
         """`out[o] = value[..., index[index_at(o)], ...]`: dim `dim` of the operand is read at a loaded index.
 
@@ -310,8 +315,11 @@ class Builder:
             shape: the result's shape.
             at: one index a dim of `value` over the axes "o0", ...; None at `dim`.
             index_at: one index a dim of `index`.
+            error: what is raised for an entry out of range, a name of `ir.ops.ERRORS`.
         """
-        attrs = {"dim": dim, "map": tuple(at), "index_map": tuple(index_at)}
+        attrs: dict[str, Any] = {"dim": dim, "map": tuple(at), "index_map": tuple(index_at)}
+        if error != "IndexError":
+            attrs["error"] = error
         return self._emit("gather", [value, index], tuple(shape), value.dtype, attrs)
 
     # ---- random bits
@@ -385,7 +393,7 @@ class Builder:
         return Value(self, node.id)
 
     def _common_dtype(self, name: str, operands: Sequence[Value | Scalar]) -> DType:
-        found = [o.dtype for o in (operands[1:] if name == "where" else operands) if isinstance(o, Value)]
+        found = [o.dtype for o in (operands[1:] if name in ("where", "guard") else operands) if isinstance(o, Value)]
         if not found:
             raise IRError(f"{name} has no operand with a dtype", "Give one operand as a Value.")
         if any(d != found[0] for d in found):

@@ -16,7 +16,7 @@ from fusewise.ir import philox
 from fusewise.ir.affine import Div, Index, Loaded, Mod
 from fusewise.ir.dtypes import DType
 from fusewise.ir.graph import Graph, Node
-from fusewise.ir.ops import OPS
+from fusewise.ir.ops import ERRORS, OPS
 from fusewise.ir.pointwise import cast, compute
 from fusewise.ir.reductions import reduce
 from fusewise.ir.rounding import NUMPY, Array, bf16_from_bits, bf16_to_bits
@@ -38,7 +38,7 @@ def run(
 
     Raises:
         UsageError: an input of another shape, a size that is not known, or an opaque node without `opaque`.
-        IndexError: a gather out of range, as eager raises it.
+        IndexError, RuntimeError: a gather out of range or a guard that fails, as eager raises it.
     """
     machine = _Machine(graph, inputs, opaque, dict(sizes or {}))
     with np.errstate(all="ignore"):
@@ -133,6 +133,10 @@ class _Machine:
                 raise IRError(f"the interpreter does not know {node.op!r}")
 
     def pointwise(self, node: Node, args: Sequence[Array]) -> Array:
+        if node.op == "guard":
+            if not args[0].all():
+                raise ERRORS[node.attr("error")](node.attr("message"))
+            return np.broadcast_to(args[1], self.shape(node.shape))
         if node.op == "bitcast":
             source = self.graph[node.args[0]].dtype
             return _from_storage(_to_storage(args[0], source), node.dtype)
@@ -148,7 +152,8 @@ class _Machine:
         row = self.at(index, node.attr("index_map"), shape)
         size = value.shape[dim]
         if row.size and (row.min() < -size or row.max() >= size):
-            raise IndexError(f"index out of range in {node.origin.aten or 'gather'} (%{node.id})")
+            error = ERRORS[node.attr("error") if node.has("error") else "IndexError"]
+            raise error(f"index out of range in {node.origin.aten or 'gather'} (%{node.id})")
         where = [self.index(i, grid) if i is not None else np.where(row < 0, row + size, row) for i in node.attr("map")]
         return np.broadcast_to(value[tuple(where)], shape)
 

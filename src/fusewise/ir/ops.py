@@ -90,6 +90,8 @@ OPS: dict[str, OpInfo] = _table(
     OpInfo("shl", 2, domain="int"),  # a shift outside [0, bits) gives 0
     OpInfo("shr", 2, domain="int"),  # arithmetic; outside [0, bits): the sign
     *[OpInfo(n, 2, "bool") for n in ("eq", "ne", "lt", "le", "gt", "ge")],
+    # cond (bool), value: the value; the call fails as eager's would where cond is false. attrs: error, message
+    OpInfo("guard", 2),
     # pointwise, three operands
     OpInfo("where", 3),  # cond (bool), then, else
     OpInfo("fma", 3, domain="float"),  # a * b + c, rounded once
@@ -113,6 +115,9 @@ OPS: dict[str, OpInfo] = _table(
     OpInfo("keep", 1, "bool", "random", 6),  # operand: seed; attrs: slot, keep_prob
     OpInfo("uniform", 1, "attr", "random", 20),  # f32 in [0, 1); attrs: slot
 )
+
+ERRORS: dict[str, type[Exception]] = {"IndexError": IndexError, "RuntimeError": RuntimeError}
+"""What a check of data can raise, by the name that a node or a kernel gives."""
 
 POINTWISE: frozenset[str] = frozenset(n for n, i in OPS.items() if i.group == "pointwise")
 REDUCE: frozenset[str] = frozenset(n for n, i in OPS.items() if i.group == "reduce")

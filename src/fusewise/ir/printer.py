@@ -74,7 +74,8 @@ def _attributes(node: Node) -> list[str]:
     """The attributes, the op's main one first and bare."""
     values = dict(node.attrs)
     bare = [_value(values.pop(name)) for name in _BARE.get(node.op, ()) if name in values]
-    return bare + [f"{name} {_value(value)}" for name, value in values.items()]
+    # a message is the user's own text
+    return bare + [f"{name} {repr(value) if name == 'message' else _value(value)}" for name, value in values.items()]
 
 
 _BARE = {"input": ("position",), "const": ("value",), "size": ("expr",), "view": ("map",), "result": ("index",)}

@@ -9,7 +9,7 @@ from fusewise.ir import affine
 from fusewise.ir.affine import Index
 from fusewise.ir.dtypes import BOOL, F32, I32, I64, DType
 from fusewise.ir.graph import Graph, Node
-from fusewise.ir.ops import OPS
+from fusewise.ir.ops import ERRORS, OPS
 from fusewise.ir.printer import print_node, shape_text
 from fusewise.ir.sizes import Size, norm, prod, same, same_all, symbols_of
 
@@ -124,8 +124,11 @@ def _iota(node: Node, args: Sequence[Node]) -> None:
 
 def _pointwise(node: Node, args: Sequence[Node]) -> None:
     info = node.info
-    data = args[1:] if node.op == "where" else args
-    if node.op == "where":
+    data = args[1:] if node.op in ("where", "guard") else args
+    if node.op == "guard":
+        _require(_attr(node, "error") in ERRORS, f"unknown error {node.attr('error')!r}")
+        _require(isinstance(_attr(node, "message"), str), "a guard without a message")
+    if node.op in ("where", "guard"):
         _require(args[0].dtype == BOOL, f"the condition is {args[0].dtype}, not bool")
     names = ", ".join(a.dtype.name for a in data)
     _require(all(a.dtype == data[0].dtype for a in data), f"operands of {names}: they must agree")
@@ -150,7 +153,7 @@ def _pointwise(node: Node, args: Sequence[Node]) -> None:
     _require(any(o.shape for o in args) == bool(node.shape), f"its shape is {shape_text(node.shape)}")
 
 
-_ON_STORAGE = frozenset({"cast", "bitcast", "copy"})
+_ON_STORAGE = frozenset({"cast", "bitcast", "copy", "guard"})
 
 
 def _reduce(node: Node, args: Sequence[Node]) -> None:

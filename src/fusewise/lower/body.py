@@ -218,6 +218,9 @@ class _Lowering:
                     element = element + index * stride
                 prob = node.attr("keep_prob") if node.op == "keep" else 1.0
                 return self.emit(Random(node.op, args[0], element, node.attr("slot"), prob, node.dtype))
+            case "guard":
+                self.emit(Check(args[0], node.attr("message"), mask, node.attr("error")))
+                return args[1]
             case _ if node.info.group == "reduce":
                 return self._reduce(node, args[0])
             case _ if node.info.group == "pointwise":
@@ -328,7 +331,7 @@ class _Lowering:
         wrapped = self.compute("where", negative, self.compute("add", number, size, dtype=I64), number, dtype=I64)
         inside = self.both(self.compute("ge", wrapped, zero, dtype=BOOL), self.compute("lt", wrapped, size, dtype=BOOL))
         assert inside is not None
-        self.emit(Check(inside, "index out of range", mask))
+        self.emit(Check(inside, "index out of range", mask, node.attr("error") if node.has("error") else "IndexError"))
         where = operand_at(self.graph, node, 0, at, self.region.axes)
         where = tuple(Index(((Loaded(wrapped, ()), 1),)) if d == dim else i for d, i in enumerate(where))
         return self.value(value.id, where, self.both(mask, inside))
@@ -382,8 +385,8 @@ def renumber(instr: Instr, value: Mapping[int, int], buffer: Mapping[int, int]) 
             return Random(kind, value[seed], index(element), slot, prob, dtype)
         case IndexOf(index=i, dtype=dtype):
             return IndexOf(index(i), dtype)
-        case Check(cond=cond, message=message, mask=mask):
-            return Check(value[cond], message, None if mask is None else value[mask])
+        case Check(cond=cond, message=message, mask=mask, error=error):
+            return Check(value[cond], message, None if mask is None else value[mask], error)
         case _:
             return instr
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fusewise.ir import philox
 from fusewise.ir.affine import Div, Index, Mod
+from fusewise.ir.ops import ERRORS
 from fusewise.ir.pointwise import compute
 from fusewise.ir.reductions import reduce
 from fusewise.ir.rounding import NUMPY, Array, round_scalar
@@ -88,10 +89,10 @@ class _Run:
                     spread = self.full(self.values[stored], varies)
                     place = np.broadcast_to(self.index(index), spread.shape)
                     self.buffers[buffer][place] = spread
-                case Check(cond=cond, message=message, mask=mask):
+                case Check(cond=cond, message=message, mask=mask, error=error):
                     holds = self.values[cond] if mask is None else self.values[cond] | ~self.values[mask]
                     if not holds.all():
-                        raise IndexError(message)
+                        raise ERRORS[error](message)
 
     def load(self, instr: Load, varies: frozenset[str]) -> Array:
         place = self.full(self.index(instr.index), varies)

@@ -154,14 +154,15 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The call fails as eager's would (IndexError with `message`) where the bool value `cond` is false.
+    """The call fails as eager's would (`error` with `message`) where the bool value `cond` is false.
 
-    `mask`: a bool value; where it is false nothing is checked.
+    `mask`: a bool value; where it is false nothing is checked. `error`: a name of `ir.ops.ERRORS`.
     """
 
     cond: int
     message: str
     mask: int | None = None
+    error: str = "IndexError"
 
 
 Instr: TypeAlias = Const | SizeOf | IndexOf | Load | Compute | Random | Reduce | Store | Check

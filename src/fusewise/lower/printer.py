@@ -123,8 +123,8 @@ def _operation(kernel: Kernel, instr: Instr) -> str:
             return f"{op} %{arg} over {over}{place}"
         case Store(buffer=buffer, index=index, value=value):
             return f"store %{value} to {kernel.buffers[buffer].name}[{index}]"
-        case Check(cond=cond, message=message, mask=mask):
-            return f"check %{cond}{_where(mask)}, else IndexError {message!r}"
+        case Check(cond=cond, message=message, mask=mask, error=error):
+            return f"check %{cond}{_where(mask)}, else {error} {message!r}"
 
 
 def _where(mask: int | None, rest: str = "") -> str:

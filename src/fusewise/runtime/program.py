@@ -14,6 +14,7 @@ import torch
 
 from fusewise.errors import LaunchFailed
 from fusewise.ir.dtypes import DType
+from fusewise.ir.ops import ERRORS
 from fusewise.ir.sizes import Size, same, same_all
 from fusewise.lower.kernel import Check, Kernel
 from fusewise.plan.plan import KernelStep, OpaqueStep, Plan
@@ -88,7 +89,7 @@ def fail(kernel: Kernel, code: int) -> None:
     """Raises what eager would raise for a failed check, `LaunchFailed` where a kernel found no memory."""
     instr = kernel.body[code - 1] if 0 < code <= len(kernel.body) else None
     if isinstance(instr, Check):
-        raise IndexError(instr.message)
+        raise ERRORS[instr.error](instr.message)
     raise LaunchFailed(f"kernel {kernel.name} found no memory for its intermediate values (code {code})")
 
 

@@ -145,15 +145,16 @@ def _floor_divide(c: Context, a: Operand, b: Operand) -> Value:
 
 
 def _integer_op(c: Context, name: str, a: Operand, b: Operand) -> Value:
-    """Integer division. Eager raises on a zero divisor on a CPU, so a divisor that may be 0 stays eager's there."""
+    """Integer division. Eager raises on a zero divisor on a CPU."""
     if _is_bool(c):
         raise Unsupported("division of bool tensors")
     if is_number(b):
         if b == 0:
             raise Unsupported("integer division by zero")
-    elif c.device == "cpu":
-        raise Unsupported("integer division by a tensor: eager raises where it is 0")
-    return c.b.op(name, stored(c, a), stored(c, b))
+    divisor = stored(c, b)
+    if c.device == "cpu" and not is_number(b):
+        divisor = c.b.guard(divisor.ne(0), divisor, "ZeroDivisionError")
+    return c.b.op(name, stored(c, a), divisor)
 
 
 def _refuse_fmod(c: Context) -> None:

@@ -189,7 +189,10 @@ def _one_a_row(c: Context, x: Value, dim: int, index: Value) -> Value:
             raise Unsupported("a scatter of more than one element a row")
     size = x.shape[dim]
     # read back through a gather, whose check makes an index out of range raise as eager does
-    at = c.b.gather(c.b.iota((size,), 0), checked(c, index, size), 0, index.shape, [None], _axes(0, len(index.shape)))
+    rank = len(index.shape)
+    at = c.b.gather(
+        c.b.iota((size,), 0), checked(c, index, size), 0, index.shape, [None], _axes(0, rank), "RuntimeError"
+    )
     return c.b.iota(x.shape, dim).eq(c.b.expand(at, x.shape))
 
 
@@ -249,7 +252,8 @@ def _gather(c: Context, x: Value, dim: int, index: Value, *, sparse_grad: bool =
         raise Unsupported("gather of a scalar")
     dim %= len(x.shape)
     where: list[Index | None] = [None if d == dim else affine.axis(f"o{d}") for d in range(len(x.shape))]
-    return c.b.gather(x, checked(c, index, x.shape[dim]), dim, c.out.shape, where, _axes(0, len(index.shape)))
+    at = checked(c, index, x.shape[dim])
+    return c.b.gather(x, at, dim, c.out.shape, where, _axes(0, len(index.shape)), "RuntimeError")
 
 
 @expands("aten.take.default", exactness="exact")
