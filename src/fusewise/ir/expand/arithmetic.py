@@ -148,9 +148,8 @@ def _integer_op(c: Context, name: str, a: Operand, b: Operand) -> Value:
     """Integer division. Eager raises on a zero divisor on a CPU."""
     if _is_bool(c):
         raise Unsupported("division of bool tensors")
-    if is_number(b):
-        if b == 0:
-            raise Unsupported("integer division by zero")
+    if is_number(b) and b == 0:
+        raise Unsupported("integer division by zero")
     divisor = stored(c, b)
     if c.device == "cpu" and not is_number(b):
         divisor = c.b.guard(divisor.ne(0), divisor, "ZeroDivisionError")
