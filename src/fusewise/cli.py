@@ -19,6 +19,7 @@ from fusewise.commands.common import errors, exit_code, print_error
 from fusewise.commands.demo import demo
 from fusewise.commands.doctor import doctor
 from fusewise.commands.explain import explain
+from fusewise.commands.gate import check, plan
 from fusewise.commands.show import show
 from fusewise.commands.verify import verify
 from fusewise.errors import FusewiseError
@@ -34,7 +35,7 @@ app = typer.Typer(
     help="A kernel-fusion compiler for PyTorch that knows when not to fuse.",
     epilog="Exit codes: 0 fine, 1 a finding, 2 bad usage, 3 something is missing on this machine.",
 )
-for verb in (demo, explain, verify, bench, show, calc, doctor):
+for verb in (demo, explain, verify, plan, check, bench, show, calc, doctor):
     app.command()(verb)
 app.add_typer(device.app, name="device")
 

@@ -63,6 +63,7 @@ def explain(
     progress: Progress | None = None,
     why: tuple[str, str] | None = None,
     use_measured: bool = True,
+    candidates: bool = True,
 ) -> Explained:
     """What each device would run for one call of a function, and for its backward where a result requires grad.
 
@@ -71,6 +72,7 @@ def explain(
         devices: `cpu`, `cuda` (the GPU that is here) or names of GPUs.
         why: two kernels, ATen ops or lines of which to say why they are one kernel or not.
         use_measured: plan with the rates that this user has measured; else with the data sheets alone.
+        candidates: also tell every fusion that was tried.
 
     Raises:
         UnknownName: no such device, or nothing of the name that `why` asks about.
@@ -93,7 +95,8 @@ def explain(
             show((number + share) / len(devices), f"{device}: {text}")
 
         target = _retarget(device, home)
-        found.append(_explain_device(traces[target], device, target, options, show_device, why, use_measured))
+        asked = _Asked(device, target, options, why, use_measured, candidates)
+        found.append(_explain_device(traces[target], asked, show_device))
     show(1.0, "done")
     explanation = Explanation(
         name or getattr(function, "__name__", type(function).__name__),
@@ -223,17 +226,22 @@ class _DeviceExplained:
     why: tuple[Why, ...] = ()
 
 
-def _explain_device(
-    graphs: Sequence[Traced],
-    device: str,
-    target: str | None,
-    options: Options,
-    show: Progress,
-    why: tuple[str, str] | None,
-    use_measured: bool,
-) -> _DeviceExplained:
-    gpu = _gpu_of(device, use_measured)
-    machine = machine_of(device, use_measured)
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is to be told of one device; `target` is the kind of device to trace for where it is not the inputs'."""
+
+    device: str
+    target: str | None
+    options: Options
+    why: tuple[str, str] | None
+    use_measured: bool
+    candidates: bool
+
+
+def _explain_device(graphs: Sequence[Traced], asked: _Asked, show: Progress) -> _DeviceExplained:
+    device, target, options, why = asked.device, asked.target, asked.options, asked.why
+    gpu = _gpu_of(device, asked.use_measured)
+    machine = machine_of(device, asked.use_measured)
     title = gpu.title if gpu else machine.name
     rows: list[GraphPlan] = []
     explainers: list[GraphExplainer] = []
@@ -245,7 +253,9 @@ def _explain_device(
             captured = import_graph(traced.gm, traced.example_inputs, options.policy, target, options.strict)
             plan, kernels = plan_captured(captured, options, machine)
             explainer = GraphExplainer(captured, plan, kernels, traced.role, device, gpu, options)
-            row = replace(explainer.row, candidates=candidate_rows(explainer, replay(plan, options.fuel)))
+            row = explainer.row
+            if asked.candidates:
+                row = replace(row, candidates=candidate_rows(explainer, replay(plan, options.fuel)))
         except Exception as cause:  # the backend runs such a graph as eager, whatever the failure
             if options.strict:
                 raise
