@@ -129,7 +129,11 @@ class _Lowering:
         if key not in self.buffer_of:
             self.buffer_of[key] = len(self.buffers)
             name = f"{role}{len(self.buffers)}"
-            self.buffers.append(Buffer(name, self.graph[node].dtype, role, node))
+            described = self.graph[node]
+            extent: Size = 0
+            for size, stride in zip(described.shape, self.layouts[node], strict=True):
+                extent = norm(extent + (size - 1) * stride)
+            self.buffers.append(Buffer(name, described.dtype, role, node, extent))
         return self.buffer_of[key]
 
     def offset(self, node: int, at: At) -> Index:
@@ -353,7 +357,7 @@ class _Lowering:
         ranked = sorted(used, key=lambda b: (self.buffers[b].role == "out", b))
         buffer_of = {old: new for new, old in enumerate(ranked)}
         buffers = tuple(
-            Buffer(f"{b.role}{i}", b.dtype, b.role, b.node)
+            Buffer(f"{b.role}{i}", b.dtype, b.role, b.node, b.extent)
             for i, b in ((buffer_of[o], self.buffers[o]) for o in ranked)
         )
         return Body(

@@ -13,6 +13,7 @@ from fusewise.lower.body import Body, Layouts, lower_body
 from fusewise.lower.demand import mask_loads
 from fusewise.lower.kernel import (
     Axis,
+    Buffer,
     Compute,
     IndexOf,
     Instr,
@@ -32,6 +33,9 @@ from fusewise.plan.schedule import AxisShape, KernelShape, TritonSchedule
 
 _CARRY_COST = 4.0  # arithmetic an element above which a core keeps a value in its cache rather than compute it again
 _CARRY_BYTES = 512 * 1024  # what the carried rows of one core may take of its second-level cache
+
+UNBOUNDED = 2**62
+"""Furthest offset into a buffer whose size is known at the call only."""
 
 ScheduleFor = Callable[[KernelShape], Schedule]
 
@@ -54,13 +58,17 @@ def build_kernel(
         schedule_for: gives the schedule for the kernel's shape.
         skip_masked: read nothing where a mask makes a value unneeded (a GPU's loads are predicated for nothing).
     """
-    body = lower_body(graph, region, stores, layouts)
-    body = narrow_indexes(body)
-    if skip_masked:
-        body = mask_loads(body)
-    axes, body = order_axes(body, graph.hints())
+    axes, body = body_of(graph, region, stores, layouts, skip_masked)
     schedule = schedule_for(describe(axes, body, graph.hints()))
     return assemble(name, axes, body, schedule, graph.hints())
+
+
+def body_of(
+    graph: Graph, region: Region, stores: tuple[int, ...], layouts: Layouts, skip_masked: bool = False
+) -> tuple[tuple[Axis, ...], Body]:
+    """Axes and instructions of one region, before it has a schedule; arguments as for `build_kernel`."""
+    body = narrow_indexes(lower_body(graph, region, stores, layouts))
+    return order_axes(mask_loads(body) if skip_masked else body, graph.hints())
 
 
 def assemble(name: str, axes: tuple[Axis, ...], body: Body, schedule: Schedule, hints: Mapping[str, int]) -> Kernel:
@@ -106,7 +114,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
         if (instr.buffer, instr.index) not in counted:
             counted.add((instr.buffer, instr.index))
             moved[buffer.role] += points * buffer.dtype.bytes
-        furthest = max(furthest, _furthest(instr, sizes, hints))
+        furthest = max(furthest, _furthest(instr, buffer, sizes, hints))
     passes = make_passes(body.instrs, is_element, lambda _: True).passes
     return KernelShape(
         axes=tuple(AxisShape(a.name, sizes[a.name], isinstance(a.size, int), a.reduce, a.loop) for a in axes),
@@ -183,14 +191,13 @@ def _symbols(axes: tuple[Axis, ...], body: Body) -> set[str]:
     return found
 
 
-def _furthest(instr: Load | Store, sizes: Mapping[str, int], hints: Mapping[str, int]) -> int:
+def _furthest(instr: Load | Store, buffer: Buffer, sizes: Mapping[str, int], hints: Mapping[str, int]) -> int:
     total = abs(hint(instr.index.const, hints))
     for atom, coef in instr.index.terms:
-        if isinstance(atom, str):
-            total += abs(hint(coef, hints)) * (sizes[atom] - 1)
-        else:
-            # a quotient, a remainder or a loaded index: bounded only by the buffer, whose size is not known here
-            total += abs(hint(coef, hints)) * max(sizes.values(), default=1)
+        if not isinstance(atom, str):
+            # a quotient, a remainder or a loaded index: eight rows of a table may be its last ones
+            return buffer.extent if isinstance(buffer.extent, int) else UNBOUNDED
+        total += abs(hint(coef, hints)) * (sizes[atom] - 1)
     return total
 
 

@@ -54,12 +54,14 @@ class Buffer:
         dtype: type of a stored element.
         role: `in` or `out`. An `out` buffer may not overlap an `in` buffer.
         node: the graph node whose value it holds.
+        extent: offset of its last element.
     """
 
     name: str
     dtype: DType
     role: Role
     node: int
+    extent: Size = 0
 
 
 @dataclass(frozen=True, slots=True)
