@@ -598,6 +598,57 @@ def test_two_dropouts_keep_their_order_and_any_number_of_elements_is_drawn() -> 
     assert not torch.equal(compiled(a)[0], first)
 
 
+def test_masks_are_the_same_whatever_is_fused() -> None:
+    def fn(a: torch.Tensor, w: torch.Tensor) -> Out:
+        first = F.dropout(a, 0.3)
+        return F.dropout(first @ w, 0.5) + 1, F.dropout(a.t().relu(), 0.5), first * 2
+
+    a, w = torch.rand(13, 13) + 1, torch.rand(13, 13)
+    masks = []
+    for fuel in (0, 1, None):
+        torch._dynamo.reset()
+        torch.manual_seed(3)
+        out = torch.compile(fn, backend=backend_for(make_options(strict=True, fuel=fuel)))(a, w)
+        masks.append([out[0] != 1, out[1] != 0, out[2] != 0])
+    for found in masks[1:]:
+        assert all(torch.equal(x, y) for x, y in zip(found, masks[0], strict=True))
+
+
+def test_every_bit_of_a_seed_counts() -> None:
+    def fn(seed: torch.Tensor) -> torch.Tensor:
+        return torch.ops.fusewise.keep(seed, 3, [1021], 0.5)
+
+    compiled = torch.compile(fn, backend=STRICT)
+    found = []
+    for seed in (5, 5 + 2**32, 5 + 2**40, 5 - 2**63):
+        mask = compiled(torch.tensor(seed))
+        assert torch.equal(mask, fn(torch.tensor(seed)))
+        found.append(mask)
+    assert not any(torch.equal(a, b) for i, a in enumerate(found) for b in found[:i])
+
+
+# ---- offsets past 32 bits
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_offsets_and_strides_past_32_bits(dynamic: bool) -> None:
+    whole = torch.empty(2**31 + 4096, dtype=torch.uint8)  # pages that nobody touches take no memory
+
+    def fn(x: torch.Tensor, rows: torch.Tensor) -> Out:
+        return x + 1, x.flip(0) * 2, x.amax(0), x[rows], x.t().contiguous()
+
+    rows = torch.tensor([2, 0])
+    compiled = torch.compile(fn, backend=STRICT, dynamic=dynamic)
+    for view in (
+        whole[2**31 :].view(64, 64),
+        whole.as_strided((3, 40), (2**30, 1)),
+        whole.as_strided((40, 3), (1, 2**30), 11),
+    ):
+        view.copy_(torch.arange(view.numel()).reshape(view.shape) % 251)
+        for ours, eager in zip(compiled(view, rows), fn(view, rows), strict=True):
+            equal(ours, eager)
+
+
 # ---- other kinds of input
 
 

@@ -1,4 +1,4 @@
-"""Corner cases that need a CUDA device: numbers on the CPU among CUDA tensors, offsets past 2^31, data that is wrong."""
+"""Corner cases of a CUDA device: numbers on the CPU among its tensors, offsets past 2^31, data that is wrong."""
 
 from __future__ import annotations
 
