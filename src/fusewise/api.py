@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast, get_args, overload
 
 import torch
 
 from fusewise.backend import backend_for
 from fusewise.config import Policy, make_options
+from fusewise.errors import UnknownName
 from fusewise.explanation import default_device, stages_of
 from fusewise.explanation import explain as explain_function
 from fusewise.proof.run import verify as verify_function
+from fusewise.proof.unfused import verify_unfused
 from fusewise.report.documents import Explanation, Verification
+from fusewise.report.proofs import UnfusedProof
 from fusewise.stages import keep
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Against = Literal["eager", "unfused"]
 
 
 def compile(function: Function, policy: Policy = "balanced", dynamic: bool | None = None, **options: Any) -> Function:
@@ -65,14 +69,39 @@ def explain(
     return found.explanation
 
 
+@overload
 def verify(
     function: Callable[..., Any],
     *args: Any,
     policy: Policy = "balanced",
     seed: int = 0,
     hard: bool = True,
+    against: Literal["eager"] = "eager",
     **kwargs: Any,
-) -> Verification:
+) -> Verification: ...
+
+
+@overload
+def verify(
+    function: Callable[..., Any],
+    *args: Any,
+    against: Literal["unfused"],
+    policy: Policy = "balanced",
+    seed: int = 0,
+    hard: bool = True,
+    **kwargs: Any,
+) -> UnfusedProof: ...
+
+
+def verify(
+    function: Callable[..., Any],
+    *args: Any,
+    policy: Policy = "balanced",
+    seed: int = 0,
+    hard: bool = True,
+    against: Against = "eager",
+    **kwargs: Any,
+) -> Verification | UnfusedProof:
     """Compares what Fusewise makes of a function with eager PyTorch and with fp64, and gives the proof.
 
     Outputs, changed arguments, and gradients where they are on; with the inputs given, with random ones and with hard
@@ -84,11 +113,20 @@ def verify(
         policy: whose promise is checked.
         seed: of the inputs and of random ops.
         hard: also use the hard inputs.
+        against: `eager`; or `unfused`: each kernel against its ops run one by one, bit for bit, which proves the
+            fusions themselves (`fusewise.proof.unfused`).
 
     Raises:
+        UnknownName: no such reference or policy.
         UsageError: eager PyTorch itself fails on these inputs.
     """
     options = make_options(policy=policy)
+    if against not in get_args(Against):
+        raise UnknownName("reference", against, get_args(Against))
+    if against == "unfused":
+        proof, compiled = verify_unfused(function, args, kwargs, options, seed=seed, hard=hard)
+        keep(f"fusewise.verify({proof.target})", stages_of(compiled, options))
+        return proof
     found, fused = verify_function(function, args, kwargs, options, seed=seed, hard=hard)
     keep(f"fusewise.verify({found.target})", stages_of(fused.compiled, options))
     return found

@@ -1,4 +1,4 @@
-"""A plan without any fusion, and a plan that also stores what it sums: the two sides of the proof of a plan's fusions."""
+"""A plan without any fusion, and one that also stores what it sums: the two sides of the proof of a plan's fusions."""
 
 from __future__ import annotations
 

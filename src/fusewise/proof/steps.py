@@ -82,7 +82,9 @@ class Steps:
                 found = found if found.stride() == strides else restride(found, strides)
             values[value] = found
 
-    def tensor(self, place: Placement, shape: Sequence[Size], values: Values, symbols: Mapping[str, int]) -> Any:
+    def tensor(
+        self, place: Placement, shape: Sequence[Size], values: Mapping[int, Any], symbols: Mapping[str, int]
+    ) -> Any:
         """The real tensor of a value that lies somewhere in memory."""
         base = values[place.base]
         if not isinstance(base, torch.Tensor):
