@@ -21,7 +21,8 @@ from fusewise.capture.captured import (
     TensorOutput,
 )
 from fusewise.capture.importer import import_graph
-from fusewise.config import Options
+from fusewise.codegen.triton import module
+from fusewise.config import Options, Policy
 from fusewise.device import calibrated, load_gpu, probe_cpu
 from fusewise.device.model import GpuModel
 from fusewise.errors import Unsupported
@@ -29,9 +30,14 @@ from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
 from fusewise.ir.verifier import check
 from fusewise.lower.build import build_kernel
+from fusewise.lower.fission import refine
 from fusewise.lower.kernel import Kernel
+from fusewise.lower.price import Compile, Pricer
 from fusewise.plan.cost import Machine
+from fusewise.plan.gpu_schedule import choose_gpu_schedule
+from fusewise.plan.partition import Cut
 from fusewise.plan.plan import KernelStep, Plan, make_plan
+from fusewise.plan.resources import Resources
 from fusewise.plan.schedule import KernelShape, Schedule, choose_cpp_schedule
 from fusewise.runtime.program import Launch, Opaque, Output, Signature, build_program
 
@@ -98,6 +104,7 @@ def machine_of(device: str, use_measured: bool = True) -> Machine:
         cache_bytes=model.l2_bytes,
         source="calibrated" if measured else "datasheet",
         compute_capability=_capability(model),
+        gpu=model,
     )
 
 
@@ -121,14 +128,30 @@ def present_gpu(device: str) -> GpuModel:
     )
 
 
-def plan_captured(captured: Captured, options: Options, machine: Machine) -> tuple[Plan, dict[str, Kernel]]:
-    """Plan and kernels of a captured graph for a machine; nothing is compiled."""
+def plan_captured(
+    captured: Captured, options: Options, machine: Machine, compiler: Compile | None = None
+) -> tuple[Plan, dict[str, Kernel]]:
+    """Plan and kernels of a captured graph for a machine.
+
+    Args:
+        compiler: compiles kernels for a GPU while it is planned (`compiler_for`), so that schedules and splits go by
+            what the machine code uses; None: by the model alone, and nothing is compiled.
+    """
     if options.check:
         check(captured.graph)
-    plan = make_plan(captured.graph, machine, options.fuel, options.policy)
+
+    def make(cuts: Sequence[Cut]) -> Plan:
+        return make_plan(captured.graph, machine, options.fuel, options.policy, cuts)
+
+    if compiler is not None and machine.gpu is not None:
+        refined = refine(make, Pricer(machine.gpu, compiler), fission=options.fuel is None)
+        plan, kernels = refined.plan, refined.kernels
+    else:
+        plan = make(())
+        kernels = {step.name: lower_step(plan.graph, step, plan.layouts, machine) for step in plan.kernels}
     if options.check:
         check(plan.graph)
-    return plan, {step.name: lower_step(plan.graph, step, plan.layouts, machine) for step in plan.kernels}
+    return plan, kernels
 
 
 def lower_step(graph: Graph, step: KernelStep, layouts: Mapping[int, tuple[Size, ...]], machine: Machine) -> Kernel:
@@ -140,9 +163,23 @@ def lower_step(graph: Graph, step: KernelStep, layouts: Mapping[int, tuple[Size,
 def _scheduler(machine: Machine) -> Callable[[KernelShape], Schedule]:
     if machine.kind == "cpu":
         return choose_cpp_schedule
-    from fusewise.plan.gpu_schedule import choose_gpu_schedule
-
     return lambda shape: choose_gpu_schedule(shape, machine.units)[0]
+
+
+def compiler_for(machine: Machine, policy: Policy) -> Compile | None:
+    """Compiles for the planned GPU, which need not be there; None for a CPU, and where there is no Triton."""
+    from fusewise.runtime.triton_compile import GpuTarget, has_triton, resources
+
+    gpu = machine.gpu
+    if gpu is None or not has_triton():
+        return None
+    target = GpuTarget(gpu.arch.name if gpu.vendor == "amd" else machine.compute_capability)
+
+    def compile_kernel(kernel: Kernel) -> Resources:
+        source = module([kernel], policy == "conservative", "amd" if gpu.vendor == "amd" else "nvidia")
+        return resources(source, [kernel], target)[kernel.name]
+
+    return compile_kernel
 
 
 def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Options, role: str) -> Call:
@@ -155,7 +192,8 @@ def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], optio
     captured = import_graph(gm, example_inputs, options.policy, strict=options.strict)
     clock.lap("capture")
     device = captured.graph.device
-    plan, kernels = plan_captured(captured, options, machine_of("cpu" if device == "cpu" else device))
+    machine = machine_of(device)
+    plan, kernels = plan_captured(captured, options, machine, compiler_for(machine, options.policy))
     clock.lap("plan")
     source, launches, stream = build_kernels(kernels, device, options.policy == "conservative")
     clock.lap("build")
@@ -194,7 +232,6 @@ def build_kernels(kernels: Mapping[str, Kernel], device: str, exact: bool) -> tu
         source = unit(list(kernels.values()))
         library = build(source)
         return source, {name: library.function(name) for name in kernels}, ""
-    from fusewise.codegen.triton import module
     from fusewise.runtime.index_width import choose_by_size, narrow_variant
     from fusewise.runtime.triton import build_launchers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from fusewise.ir.sizes import hint
 from fusewise.lower.kernel import Compute, Const, IndexOf, Kernel, Load, SizeOf, Store, TritonSchedule, operands
 from fusewise.plan.resources import Turn, Work
 
+_L1_BYTES = 64 * 1024  # of the smallest first-level cache beside shared memory that is not asked for
 _SAMPLES = 4096  # points at which a mask is looked at
 
 
@@ -71,8 +73,15 @@ class _Counting:
             if isinstance(instr, (Load, Store)):
                 share = self.shares.of(instr.mask) if isinstance(instr, Load) and instr.mask is not None else 1.0
                 buffer = self.kernel.buffers[instr.buffer]
-                moved[buffer.role] += self._points(value) * buffer.dtype.bytes * share
+                tile_bytes = self._points(value) * buffer.dtype.bytes
+                if isinstance(instr, Load) and self._is_shared(value) and tile_bytes <= _L1_BYTES:
+                    continue  # the same for all programs, such as a norm's weight: it comes out of the L1 cache
+                moved[buffer.role] += tile_bytes * share
         return Turn(turns, moved["in"], moved["out"])
+
+    def _is_shared(self, value: int) -> bool:
+        """True where every program loads the same."""
+        return not any(self.dim_of[a] in "yx" and self.sizes[a] > 1 for a in self.kernel.varies[value])
 
     def _points(self, value: int) -> float:
         """Elements of one tile of a value, those past the end of an axis left out."""
@@ -100,6 +109,9 @@ class _Shares:
         self.known: dict[int, Array | None] = {}
 
     def of(self, mask: int) -> float:
+        instr = self.kernel.body[mask]
+        if isinstance(instr, Compute) and instr.op == "and":
+            return min(self.of(a) for a in instr.args)  # one of them may depend on data
         value = self._value(mask)
         return 1.0 if value is None else float(np.mean(np.broadcast_to(value, (_SAMPLES,))))
 
@@ -121,8 +133,8 @@ class _Shares:
             case SizeOf(expr=expr, dtype=dtype):
                 return np.asarray(hint(expr, self.hints), NUMPY[dtype.name])
             case IndexOf(index=index, dtype=dtype):
-                value = self._index(index)
-                return None if value is None else np.asarray(value, NUMPY[dtype.name])
+                place = self._index(index)
+                return None if place is None else place.astype(NUMPY[dtype.name])
             case Compute(op=op, args=args, dtype=dtype):
                 values = [self.known[a] for a in args]
                 if any(v is None for v in values):
@@ -133,10 +145,10 @@ class _Shares:
                 return None
 
     def _index(self, index: Index) -> Array | None:
-        total: Array = np.asarray(hint(index.const, self.hints), np.int64)
+        total: Any = np.asarray(hint(index.const, self.hints), np.int64)
         for atom, coef in index.terms:
             if isinstance(atom, str):
-                part: Array | None = self.points[atom]
+                part: Any = self.points[atom]
             elif isinstance(atom, (Div, Mod)):
                 part, by = self._index(atom.arg), hint(atom.by, self.hints)
                 if part is not None:
@@ -146,4 +158,4 @@ class _Shares:
             if part is None:
                 return None
             total = total + part * hint(coef, self.hints)
-        return total
+        return np.asarray(total)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fusewise.device.model import GpuModel
 from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import hint
 
@@ -26,6 +27,7 @@ class Machine:
         cache_bytes: last-level cache.
         source: where the rates come from (`datasheet`, `calibrated`, `modelled`).
         compute_capability: of a GPU, for example 90; 0 for a CPU.
+        gpu: every figure of a GPU, for the cost model of compiled kernels (`gpu_cost`).
     """
 
     name: str
@@ -37,6 +39,7 @@ class Machine:
     cache_bytes: int
     source: str
     compute_capability: int = 0
+    gpu: GpuModel | None = None
 
 
 def value_bytes(graph: Graph, node: int, hints: Mapping[str, int]) -> int:

@@ -21,7 +21,8 @@ REASONS: dict[str, str] = {
     "fuel": "the limit on the number of fusions is reached",
     "output": "the value leaves the graph and is stored anyway",
     "memory": "the values that it reads would wait for other kernels, and peak memory would pass eager's",
-    "registers": "the fused kernel would need more registers than it saves time",
+    "registers": "the fused kernel needs so many registers that its parts are faster",
+    "whole-is-faster": "the parts would move more bytes than the registers that they free save time",
 }
 """Every reason code and its meaning."""
 
@@ -31,8 +32,8 @@ class Decision:
     """One candidate fusion, taken or refused.
 
     Attributes:
-        kind: `vertical` (producer into consumer), `siblings` (shared input), `horizontal` (same shape), or `inline`
-            (computed again in each reader).
+        kind: `vertical` (producer into consumer), `siblings` (shared input), `horizontal` (same shape), `inline`
+            (computed again in each reader), or `fission` (one kernel split in two, by what its compiled code uses).
         producer, consumer: graph nodes that stand for the two sides.
         taken: whether the fusion was made.
         code: key of `REASONS`.

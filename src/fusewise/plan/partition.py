@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from fusewise.ir.graph import Graph
 from fusewise.ir.indexing import At, operand_at, resolve
@@ -12,6 +13,9 @@ from fusewise.ir.sizes import hint
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import Decision
 from fusewise.plan.region import CannotMerge, Region, columns_are_final, elements, merge, single
+
+Cut: TypeAlias = tuple[frozenset[int], frozenset[int]]
+"""Two sets of nodes that must not be in one kernel."""
 
 FUSED_GROUPS = ("pointwise", "reduce", "random")
 INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
@@ -54,6 +58,7 @@ class Partitioner:
         machine: the device that the plan is for.
         fuel: the greatest number of fusions (None: no limit).
         frugal: refuse fusions by which more bytes wait for a PyTorch op than without them.
+        apart: pairs of sets of nodes that no kernel may mix: its parts are faster than the whole.
     """
 
     def __init__(
@@ -63,12 +68,14 @@ class Partitioner:
         machine: Machine,
         fuel: int | None = None,
         frugal: bool = False,
+        apart: Sequence[Cut] = (),
     ) -> None:
         self.graph = graph
         self.needed = needed
         self.machine = machine
         self.fuel = fuel
         self.frugal = frugal
+        self.apart = apart
         self.hints = graph.hints()
         self.decisions: list[Decision] = []
         self.regions: dict[int, Region] = {}
@@ -263,8 +270,14 @@ class Partitioner:
         region = self.regions[producer]
         for number in chain:
             region = merge(self.graph, region, self.regions[number], shared)
+            if self._mixes(region.nodes):
+                raise CannotMerge("registers", "the parts are predicted to be faster than the whole")
             steps.append((number, region))
         return steps
+
+    def _mixes(self, nodes: Iterable[int]) -> bool:
+        """True where `nodes` has some of both sides of a cut."""
+        return any(not a.isdisjoint(nodes) and not b.isdisjoint(nodes) for a, b in self.apart)
 
     def _candidates(self, number: int) -> list[tuple[int, int, str]]:
         """Pairs of regions with `number` in them that might be one."""
@@ -372,6 +385,8 @@ class Partitioner:
     def _try_inline(self, value: int, owner: int, readers: list[int], opened: set[int]) -> bool:
         region = self.regions[owner]
         if any(self.graph[n].info.group == "reduce" for n in opened):
+            return False
+        if any(self._mixes([value, *self.regions[r].nodes]) for r in readers):
             return False
         cost = sum(self.graph[n].info.cost for n in opened)
         changes: dict[int, dict[int, list[At]]] = {}

@@ -12,8 +12,9 @@ from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import Decision
+from fusewise.plan.gpu_cost import Prediction
 from fusewise.plan.memory import eager_peak_bytes, peak_bytes
-from fusewise.plan.partition import Partition, Partitioner
+from fusewise.plan.partition import Cut, Partition, Partitioner
 from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, split_reductions
 from fusewise.plan.region import Region, elements
 from fusewise.plan.statistics import keep_wide, split_statistics
@@ -33,6 +34,7 @@ class KernelStep:
         dram_bytes: least bytes that it moves, by the hints.
         unfused_bytes: bytes that one eager kernel an ATen op would move for the same nodes.
         predicted_us: modelled time.
+        prediction: its parts, where the kernel was priced by what its compiled code uses.
     """
 
     name: str
@@ -43,6 +45,7 @@ class KernelStep:
     dram_bytes: int
     unfused_bytes: int
     predicted_us: float
+    prediction: Prediction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,20 @@ class Plan:
         return tuple(s for s in self.steps if isinstance(s, OpaqueStep))
 
 
-def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, policy: Policy = "balanced") -> Plan:
+def make_plan(
+    graph: Graph,
+    machine: Machine,
+    fuel: int | None = None,
+    policy: Policy = "balanced",
+    apart: Sequence[Cut] = (),
+) -> Plan:
     """Plans a graph for a machine.
 
     Args:
         fuel: the greatest number of fusions.
         policy: `conservative` keeps the order of every reduction; `aggressive` also keeps f32 across 16-bit values that
             never reach memory.
+        apart: see `Partitioner`.
     """
     if policy == "aggressive":
         graph = keep_wide(graph)
@@ -100,10 +110,10 @@ def make_plan(graph: Graph, machine: Machine, fuel: int | None = None, policy: P
     operands = {n.id: tuple(_placed(graph, a) for a in n.args) for n in graph if n.op == "opaque"}
     kept = frozenset(p.base for p in outputs)
     needed = kept.union(*({p.base for p in ps} for ps in operands.values()))
-    partition = Partitioner(graph, needed, machine, fuel).run()
+    partition = Partitioner(graph, needed, machine, fuel, apart=apart).run()
     steps = _steps(graph, partition, operands, machine)
     if _peak_bytes(graph, steps, kept) > _SLACK * eager_peak_bytes(graph) + _SLACK_BYTES:
-        frugal = Partitioner(graph, needed, machine, fuel, frugal=True).run()
+        frugal = Partitioner(graph, needed, machine, fuel, frugal=True, apart=apart).run()
         fewer = _steps(graph, frugal, operands, machine)
         if _peak_bytes(graph, fewer, kept) < _peak_bytes(graph, steps, kept):
             partition, steps = frugal, fewer

@@ -52,9 +52,14 @@ class GpuTarget:
         return 32 if isinstance(self.arch, int) else 64
 
 
+def has_triton() -> bool:
+    """True where triton is installed."""
+    return importlib.util.find_spec("triton") is not None
+
+
 def require_triton() -> None:
     """Raises `CompilerMissing` with the line that installs the right version where triton is absent."""
-    if importlib.util.find_spec("triton") is None:
+    if not has_triton():
         raise CompilerMissing("no triton: GPU kernels cannot be compiled", f"Install it: {install_line()}")
 
 

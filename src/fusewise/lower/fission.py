@@ -1,0 +1,200 @@
+"""Splits kernels that their own parts would beat: too many values alive at once for the registers of a thread.
+
+A plan is made by bytes and launches alone. Where a kernel, compiled, spills, or keeps so few programs resident that
+latency binds it, it is planned again with a cut through it, at the places where least has to pass through memory; the
+plan with the cut stays where the compiled parts together are predicted to be faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from fusewise.ir.graph import Graph
+from fusewise.lower.kernel import Kernel
+from fusewise.lower.price import Priced, Pricer
+from fusewise.plan.cost import value_bytes
+from fusewise.plan.decisions import Decision
+from fusewise.plan.partition import Cut
+from fusewise.plan.plan import KernelStep, Plan
+
+MakePlan = Callable[[Sequence[Cut]], Plan]
+
+_CUTS = 3  # places tried in one kernel
+_LEAST_SHARE = 0.2  # of a kernel's arithmetic on either side of a cut
+_MOST_SPLITS = 8  # kernels looked at in one graph
+_MUST_GAIN = 0.93  # of the time before: predictions are not better than that
+_TROUBLE = 1.3  # time / floor from which a kernel that registers limit is looked at
+_FEW_NODES = 8  # of a kernel that holds nothing worth cutting
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """A plan whose kernels were compiled and priced, and those kernels by name."""
+
+    plan: Plan
+    priced: dict[str, Priced]
+
+    @property
+    def time_us(self) -> float:
+        """Predicted time of all kernels."""
+        return sum(p.time_us for p in self.priced.values())
+
+    @property
+    def kernels(self) -> dict[str, Kernel]:
+        """The kernels by name."""
+        return {name: p.kernel for name, p in self.priced.items()}
+
+
+def refine(make: MakePlan, pricer: Pricer, fission: bool = True) -> Refined:
+    """The plan with compiled schedules, and with kernels split where that is predicted to be faster.
+
+    Args:
+        make: plans the graph with the given cuts.
+        fission: look for splits.
+    """
+    cuts: list[Cut] = []
+    best = _priced(make(cuts), pricer)
+    decisions: list[Decision] = []
+    seen: set[frozenset[int]] = set()
+    for _ in range(_MOST_SPLITS if fission else 0):
+        step = next((s for s in best.plan.kernels if frozenset(s.nodes) not in seen and _in_trouble(best, s)), None)
+        if step is None:
+            break
+        seen.add(frozenset(step.nodes))
+        must_us = best.time_us - (1 - _MUST_GAIN) * best.priced[step.name].time_us
+        tried: list[tuple[Refined, Cut]] = []
+        for cut in cheapest_cuts(best.plan.graph, step):
+            plan = make([*cuts, cut])
+            if _least_us(plan, best, pricer) < must_us:
+                tried.append((_priced(plan, pricer), cut))
+        if not tried:
+            continue
+        found, cut = min(tried, key=lambda item: item[0].time_us)
+        taken = found.time_us < must_us
+        decisions.append(_decision(best, found, step, cut, taken))
+        if taken:
+            best, cuts = found, [*cuts, cut]
+    steps = tuple(_with_prediction(s, best) if isinstance(s, KernelStep) else s for s in best.plan.steps)
+    plan = replace(best.plan, steps=steps, decisions=(*best.plan.decisions, *decisions))
+    return Refined(plan, best.priced)
+
+
+def cheapest_cuts(graph: Graph, step: KernelStep) -> list[Cut]:
+    """Ways to cut a kernel in two, least bytes through memory first.
+
+    The nodes are lined up so that what makes one output stands together; a cut is a place in that line.
+    """
+    line = _line(graph, step)
+    total = sum(graph[n].info.cost for n in line)
+    if len(line) < _FEW_NODES or total <= 0:
+        return []
+    inside = set(line)
+    written = set(step.writes)
+    readers: dict[int, list[int]] = {}
+    place = {n: i for i, n in enumerate(line)}
+    for n in line:
+        for value in _operands(graph, n, inside):
+            readers.setdefault(value, []).append(place[n])
+    hints = graph.hints()
+    size = {v: value_bytes(graph, v, hints) for v in readers}
+    found: list[tuple[int, int]] = []
+    done = 0.0
+    for at in range(1, len(line)):
+        done += graph[line[at - 1]].info.cost
+        if not _LEAST_SHARE <= done / total <= 1 - _LEAST_SHARE:
+            continue
+        moved = 0
+        for value, places in readers.items():
+            if max(places) < at:
+                continue
+            if value not in inside:
+                moved += size[value] if min(places) < at else 0  # read by both sides
+            elif place[value] < at:
+                moved += size[value] * (1 if value in written else 2)
+        found.append((moved, at))
+    chosen: list[int] = []
+    for _, at in sorted(found):
+        if all(abs(at - other) > len(line) // 10 for other in chosen):
+            chosen.append(at)
+        if len(chosen) == _CUTS:
+            break
+    return [(frozenset(line[:at]), frozenset(line[at:])) for at in chosen]
+
+
+def _line(graph: Graph, step: KernelStep) -> list[int]:
+    """The nodes of a kernel in an order in which each comes after its operands: output by output, depth first."""
+    inside = set(step.nodes)
+    line: list[int] = []
+    done: set[int] = set()
+    for root in (*step.writes, *step.nodes):
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready:
+                done.add(node)
+                line.append(node)
+                continue
+            stack.append((node, True))
+            stack.extend((v, False) for v in reversed(_operands(graph, node, inside)) if v in inside and v not in done)
+    return line
+
+
+def _operands(graph: Graph, node: int, inside: set[int]) -> list[int]:
+    """What a node reads, views looked through."""
+    found: dict[int, None] = {}
+    for arg in graph[node].args:
+        while graph[arg].info.group == "view" and arg not in inside:
+            arg = graph[arg].args[0]
+        if graph[arg].shape:
+            found[arg] = None
+    return list(found)
+
+
+def _priced(plan: Plan, pricer: Pricer) -> Refined:
+    return Refined(plan, {s.name: pricer.price(plan, s) for s in plan.kernels})
+
+
+def _least_us(plan: Plan, before: Refined, pricer: Pricer) -> float:
+    """Time of a plan if each kernel that is new in it ran at its floor: what no compiling is needed for."""
+    known = {(s.nodes, s.writes): before.priced[s.name].time_us for s in before.plan.kernels}
+    return sum(known.get((s.nodes, s.writes)) or pricer.floor_us(s.dram_bytes) for s in plan.kernels)
+
+
+def _in_trouble(refined: Refined, step: KernelStep) -> bool:
+    """True where registers hold a kernel back."""
+    priced = refined.priced[step.name]
+    if priced.used is None or priced.prediction is None:
+        return False
+    if priced.used.spill_load_bytes:
+        return True
+    starved = priced.prediction.bound_by == "latency" and priced.prediction.residency.limiter == "registers"
+    return starved and priced.time_us > _TROUBLE * priced.floor_us
+
+
+def _decision(before: Refined, after: Refined, step: KernelStep, cut: Cut, taken: bool) -> Decision:
+    whole = before.priced[step.name]
+    nodes = cut[0] | cut[1]
+    parts = [after.priced[s.name] for s in after.plan.kernels if not nodes.isdisjoint(s.nodes)]
+    moved = sum(s.dram_bytes for s in after.plan.kernels) - sum(s.dram_bytes for s in before.plan.kernels)
+    detail = f"whole: {_text(whole)}; apart: {', '.join(map(_text, parts))}"
+    code = "registers" if taken else "whole-is-faster"
+    gain = before.time_us - after.time_us
+    return Decision("fission", max(cut[0]), max(cut[1]), taken, code, detail, -moved, gain)
+
+
+def _text(priced: Priced) -> str:
+    if priced.used is None or priced.prediction is None:
+        return f"{priced.time_us:.1f} us (floor)"
+    spilled = priced.used.spill_store_bytes + priced.used.spill_load_bytes
+    return (
+        f"{priced.used.regs_per_thread} registers, {spilled} bytes spilled,"
+        f" occupancy {priced.prediction.residency.fraction:.0%}, {priced.time_us:.1f} us"
+    )
+
+
+def _with_prediction(step: KernelStep, refined: Refined) -> KernelStep:
+    priced = refined.priced[step.name]
+    return replace(step, predicted_us=priced.time_us, prediction=priced.prediction)

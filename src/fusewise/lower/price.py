@@ -1,0 +1,95 @@
+"""Chooses a GPU kernel's schedule by what its finalists use once they are compiled, and predicts its time.
+
+Compiling is somebody else's affair: a `Compile` comes from outside and may work for a GPU that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from fusewise.device.model import GpuModel
+from fusewise.device.roofline import stream_bytes_per_s
+from fusewise.ir.graph import Graph
+from fusewise.lower.build import assemble, body_of, describe
+from fusewise.lower.kernel import Kernel
+from fusewise.lower.work import work_of
+from fusewise.plan.cost import value_bytes
+from fusewise.plan.gpu_cost import Prediction, predict
+from fusewise.plan.gpu_schedule import choose_gpu_schedule
+from fusewise.plan.plan import KernelStep, Plan, read_bytes
+from fusewise.plan.resources import Resources, Work
+
+Compile = Callable[[Kernel], Resources]
+"""Compiles a kernel for the planned GPU and says what it uses."""
+
+FINALISTS = 3
+_GOOD_ENOUGH = 1.15  # time / floor up to which no other schedule is compiled
+_WORTH_IT = 0.92  # of the first's time: the order of the schedules was measured, small predicted gains are noise
+_TOO_SMALL_US = 5.0  # beside the launch: nothing that a schedule could save
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A kernel under the schedule that was chosen; `used` and `prediction` are None where it was not compiled."""
+
+    kernel: Kernel
+    used: Resources | None
+    prediction: Prediction | None
+    floor_us: float
+
+    @property
+    def time_us(self) -> float:
+        """Predicted time, the floor where nothing better is known."""
+        return self.floor_us if self.prediction is None else self.prediction.time_us
+
+
+class Pricer:
+    """Builds and prices the kernels of plans for one GPU; what was compiled once is remembered."""
+
+    def __init__(self, gpu: GpuModel, compile_kernel: Compile) -> None:
+        self.gpu = gpu
+        self._compile = compile_kernel
+        self._known: dict[Kernel, Resources] = {}
+
+    def price(self, plan: Plan, step: KernelStep) -> Priced:
+        """The kernel of a step under the best of its finalists.
+
+        Raises:
+            CompilerMissing, CompileFailed: from the compiler.
+        """
+        axes, body = body_of(plan.graph, step.region, step.writes, plan.layouts, skip_masked=True)
+        hints = plan.graph.hints()
+        best: Priced | None = None
+        for schedule in choose_gpu_schedule(describe(axes, body, hints), self.gpu.sm_count)[:FINALISTS]:
+            kernel = assemble(step.name, axes, body, schedule, hints)
+            work = work_of(kernel, hints)
+            read, written = dram_bytes(plan.graph, step, work)
+            floor_us = self.floor_us(read + written)
+            if floor_us < self.gpu.launch_us + _TOO_SMALL_US:
+                return Priced(kernel, None, None, floor_us)
+            used = self._used(kernel)
+            found = Priced(kernel, used, predict(self.gpu, work, used, read, written), floor_us)
+            if best is None or found.time_us < _WORTH_IT * best.time_us:
+                best = found
+            if best.time_us <= _GOOD_ENOUGH * floor_us:
+                break
+        assert best is not None, "choose_gpu_schedule gives at least one"
+        return best
+
+    def floor_us(self, moved_bytes: float) -> float:
+        """Launch, and the bytes at the memory's rate, at least one round trip."""
+        return self.gpu.launch_us + max(moved_bytes / stream_bytes_per_s(self.gpu).value, self.gpu.dram_latency_s) * 1e6
+
+    def _used(self, kernel: Kernel) -> Resources:
+        key = replace(kernel, name="")
+        if key not in self._known:
+            self._known[key] = self._compile(kernel)
+        return self._known[key]
+
+
+def dram_bytes(graph: Graph, step: KernelStep, work: Work) -> tuple[float, float]:
+    """Least bytes of device memory that one launch reads and writes: what masks do not let through is not read."""
+    hints = graph.hints()
+    read = sum(read_bytes(graph, step.region, v, hints) * work.read_share.get(v, 1.0) for v in step.reads)
+    return read, float(sum(value_bytes(graph, v, hints) for v in step.writes))

@@ -1,0 +1,178 @@
+"""Predicted time of one GPU kernel from what it does (`Work`) and what its compiled code uses (`Resources`).
+
+    t = launch + max(overlap(t_memory, t_compute), t_serial)
+
+t_memory: bytes / (rate x min(1, bytes in flight / (rate x latency))), and what the last-level cache must deliver.
+t_compute: the busiest of the issue slots and of the integer, fp32, conversion, special-function and shared-memory
+    units, by the instructions in the machine code times the turns of their loops, over a whole number of waves.
+overlap: the cubic norm. Two resources that are both busy hide each other in part: neither max nor sum is right.
+t_serial: what a program cannot hide when few others are resident: latency of its loads, its barriers, its own chain.
+
+The constants below were fitted on the kernels in benchmarks/results/h200-full.json; the rates are the device's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fusewise.device import roofline
+from fusewise.device.model import GpuModel
+from fusewise.device.occupancy import Occupancy, occupancy
+from fusewise.plan.resources import Resources, Section, Turn, Work
+
+_OVERLAP = 3.0  # exponent of the norm that joins memory and compute
+_TURNOVER_S = 0.4e-6  # from the end of a program to the first load of the one that takes its place
+_BARRIER_CYCLES = 40
+_KEPT_OF_CACHE = 0.6  # of the last-level cache is there for rows that are read again
+_CYCLES_PER_INSTRUCTION = 2.0  # of one warp alone: its instructions wait for each other
+_CONVERT_LANES, _SHUFFLE_LANES = 64, 32  # a clock and multiprocessor, cc 8.0 to 12.0: CUDA C++ programming guide
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Predicted time of one launch, and its parts, in microseconds.
+
+    Attributes:
+        time_us: launch to end.
+        memory_us, compute_us, serial_us: see the module.
+        spill_us: the part of memory_us that spilled registers cost.
+        bound_by: `memory`, `compute`, `latency` or `launch`.
+        busiest: the unit that sets compute_us: issue, integer, float, convert, special or shared.
+        residency: blocks an SM and what limits them.
+        source: `compiled` where registers and instructions were read off the machine code, else `modelled`.
+    """
+
+    time_us: float
+    memory_us: float
+    compute_us: float
+    serial_us: float
+    spill_us: float
+    bound_by: str
+    busiest: str
+    residency: Occupancy
+    source: str
+
+
+def predict(
+    gpu: GpuModel, work: Work, used: Resources, read_bytes: float, write_bytes: float, source: str = "compiled"
+) -> Prediction:
+    """Predicted time of one launch.
+
+    Args:
+        gpu: the device, calibrated or not.
+        work: what the launch does.
+        used: of the compiled kernel, or an estimate.
+        read_bytes, write_bytes: least bytes of device memory that are read and written.
+        source: where `used` comes from.
+    """
+    threads = used.num_warps * gpu.arch.warp_size
+    held = occupancy(gpu.arch, used.regs_per_thread, used.shared_bytes, threads)
+    blocks = max(1, held.blocks_per_sm)
+    counts, barriers = _executed(work, used, threads)
+    compute_us, busiest = _compute_us(gpu, work, used, counts, blocks)
+    spilled = work.programs * threads * (used.spill_store_bytes + used.spill_load_bytes)
+    spill_us = spilled / gpu.l2_bytes_per_s * 1e6
+    again = _read_again(gpu, work, read_bytes, blocks)
+    memory_us = _memory_us(gpu, work, read_bytes + write_bytes + again, blocks) + spill_us
+    serial_us = _serial_us(gpu, work, used, read_bytes + again, sum(counts.values()), barriers, blocks)
+    overlapped = (memory_us**_OVERLAP + compute_us**_OVERLAP) ** (1 / _OVERLAP)
+    busy = max(overlapped, serial_us)
+    parts = {"memory": memory_us, "compute": compute_us, "latency": serial_us, "launch": gpu.launch_us}
+    return Prediction(
+        time_us=gpu.launch_us + busy,
+        memory_us=memory_us,
+        compute_us=compute_us,
+        serial_us=serial_us,
+        spill_us=spill_us,
+        bound_by=max(parts, key=lambda name: parts[name]),
+        busiest=busiest,
+        residency=held,
+        source=source,
+    )
+
+
+def _executed(work: Work, used: Resources, threads: int) -> tuple[Counter[str], float]:
+    """(instructions that a warp executes, by class; barriers that a program meets)."""
+    counts: Counter[str] = Counter(used.straight.instructions)
+    barriers: float = used.straight.barriers
+    for number, section in enumerate(used.loops):
+        # a loop beyond the kernel's own is one of a function's slow path
+        turns = _turns(section, work.loops[number], threads) if number < len(work.loops) else 1.0
+        for name, count in section.instructions.items():
+            counts[name] += count * turns  # type: ignore[assignment]  # a mean: fractions are meant
+        barriers += section.barriers * turns
+    return counts, barriers
+
+
+def _turns(section: Section, loop: Turn, threads: int) -> float:
+    """How often the code of a loop runs: fewer times than the loop has turns where the assembler unrolled it."""
+    expected = (loop.load_bytes + loop.store_bytes) / threads
+    found = section.load_bytes + section.store_bytes
+    return loop.turns / max(1, round(found / expected)) if expected else loop.turns
+
+
+def _compute_us(
+    gpu: GpuModel, work: Work, used: Resources, counts: Mapping[str, float], blocks: int
+) -> tuple[float, str]:
+    arch = gpu.arch
+    lanes = {
+        "issue": arch.issue_lanes_per_sm,
+        "integer": arch.int32_lanes_per_sm,
+        "float": gpu.fp32_flops_per_s / 2 / gpu.sm_count / gpu.clock_hz,
+        "convert": _CONVERT_LANES,
+        "special": arch.sfu_lanes_per_sm,
+        "shuffle": _SHUFFLE_LANES,
+        "shared": _SHUFFLE_LANES,
+    }
+    executed = dict(counts, issue=sum(counts.values()))
+    share = {unit: executed.get(unit, 0.0) / rate for unit, rate in lanes.items()}
+    busiest = max(share, key=lambda unit: share[unit])
+    threads = used.num_warps * arch.warp_size
+    cycles = work.programs * threads * share[busiest] / gpu.sm_count
+    return cycles / gpu.clock_hz * 1e6 * _tail(work.programs, blocks, gpu), busiest
+
+
+def _tail(programs: int, blocks: int, gpu: GpuModel) -> float:
+    """Programs of the busiest SM / mean: for grids of several waves the SMs drift apart, and even out."""
+    mean = programs / gpu.sm_count
+    if mean >= 2 * blocks:
+        return 1.0
+    return -(-programs // gpu.sm_count) / mean
+
+
+def _memory_us(gpu: GpuModel, work: Work, dram_bytes: float, blocks: int) -> float:
+    resident = min(work.programs, blocks * gpu.sm_count)
+    turns = (work.straight, *work.loops)
+    asked = max(t.load_bytes * (work.pipelined if t is not work.straight else 1) for t in turns)
+    asked = max(asked, max(t.store_bytes for t in turns), 1.0)
+    from_dram = roofline.memory_us(dram_bytes, resident * asked, gpu)
+    return max(from_dram, roofline.l2_us(work.access_bytes, gpu))
+
+
+def _read_again(gpu: GpuModel, work: Work, read_bytes: float, blocks: int) -> float:
+    """Bytes that later passes over a row read from device memory again: what the last-level cache could not keep.
+
+    It keeps the rows of all resident programs up to a part of its size, and a falling share beyond. (H200, backward of
+    a softmax of 4096 x 32768 bf16, two passes: 201 us with two rows an SM, 259 us with three.)
+    """
+    again = max(0.0, work.programs * sum(t.turns * t.load_bytes for t in work.loops) - read_bytes)
+    held = min(work.programs, blocks * gpu.sm_count) * read_bytes / max(1, work.programs)
+    room = _KEPT_OF_CACHE * gpu.l2_bytes
+    return again * min(1.0, max(0.0, held - room) / (gpu.l2_bytes - room))
+
+
+def _serial_us(
+    gpu: GpuModel, work: Work, used: Resources, read_bytes: float, instructions: float, barriers: float, blocks: int
+) -> float:
+    """The programs that follow each other in one place of an SM, each by itself."""
+    warps = used.num_warps / gpu.arch.sub_partitions
+    chain = instructions * max(_CYCLES_PER_INSTRUCTION, warps) + barriers * _BARRIER_CYCLES
+    rounds = (1 if work.straight.load_bytes else 0) + sum(t.turns / work.pipelined for t in work.loops if t.load_bytes)
+    loaded = sum(t.turns * t.load_bytes for t in (work.straight, *work.loops))
+    fresh = min(loaded, read_bytes / max(1, work.programs))
+    moved = fresh / roofline.stream_bytes_per_s(gpu).value + (loaded - fresh) / gpu.l2_bytes_per_s
+    each = chain / gpu.clock_hz + rounds * gpu.dram_latency_s + moved * gpu.sm_count
+    in_line = max(1.0, work.programs / (blocks * gpu.sm_count))
+    return (in_line * each + (in_line - 1) * _TURNOVER_S) * 1e6
