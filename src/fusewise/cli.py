@@ -20,6 +20,7 @@ from fusewise.commands.demo import demo
 from fusewise.commands.doctor import doctor
 from fusewise.commands.explain import explain
 from fusewise.commands.gate import check, plan
+from fusewise.commands.lab import lab
 from fusewise.commands.show import show
 from fusewise.commands.verify import verify
 from fusewise.errors import FusewiseError
@@ -35,7 +36,7 @@ app = typer.Typer(
     help="A kernel-fusion compiler for PyTorch that knows when not to fuse.",
     epilog="Exit codes: 0 fine, 1 a finding, 2 bad usage, 3 something is missing on this machine.",
 )
-for verb in (demo, explain, verify, plan, check, bench, show, calc, doctor):
+for verb in (demo, explain, verify, plan, check, bench, show, calc, lab, doctor):
     app.command()(verb)
 app.add_typer(device.app, name="device")
 
