@@ -40,7 +40,12 @@ def bench(
     overheads: Annotated[bool, typer.Option(help="Also time calls on tiny tensors.")] = False,
     out: Annotated[Path | None, typer.Option(help="Results file; default: in benchmarks/results/.")] = None,
     table: Annotated[Path | None, typer.Option(help="Page whose marked table is written anew.")] = None,
-    results: Annotated[Path | None, typer.Option("--from", help="Results file for --table: nothing is timed.")] = None,
+    results: Annotated[
+        Path | None, typer.Option("--from", help="Results file for --table and --predict: nothing is timed.")
+    ] = None,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="Hold the cost model against the results file of --from.")
+    ] = False,
     list_names: Annotated[bool, typer.Option("--list", help="Only list the programs.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -50,17 +55,23 @@ def bench(
     fusewise bench chain softmax --size small --baseline eager,inductor,inductor-max
     fusewise bench --device cuda --size full
     fusewise bench --table README.md --from benchmarks/results/cpu-small.json
+    fusewise bench --predict --device h200 --from benchmarks/results/h200-full.json
 
     Prints the median of each contender and its share of the floor, and writes medians with p10 and p90, bytes, kernels
     and compile times to a results file (docs/bench-schema.md). A time that the hardware does not allow, or outputs that
     differ from eager's, end in exit code 1. Under a profiler nothing is written.
     """
-    if results is not None and table is None:
-        raise UsageError("--from goes with --table.", "fusewise bench --table README.md --from FILE.json")
+    if results is not None and table is None and not predict:
+        raise UsageError("--from goes with --table or --predict.", "fusewise bench --table README.md --from FILE.json")
+    if predict and results is None:
+        raise UsageError("--predict needs a results file.", "fusewise bench --predict --device h200 --from FILE.json")
     if table is not None and not table.is_file():
         raise UsageError(f"no page {table}.")
     from fusewise.measure.program import load_catalogue, select
 
+    if predict and results is not None:
+        _predict(results, device, tuple(names or ()), out, json)
+        return
     if results is not None and table is not None:
         from fusewise.measure.results import load_results
 
@@ -203,6 +214,38 @@ def print_result(found: BenchResult) -> None:
         for name, why in row.failures.items():
             errors.print(f"{row.name} {row.direction}: {name} failed: {why}", markup=False, style="yellow")
     console.print(table)
+
+
+def _predict(file: Path, device: str, names: tuple[str, ...], out: Path | None, json: bool) -> None:
+    """Prints predicted beside measured for each row of a results file, the worst misses last."""
+    import json as codec
+
+    from fusewise.measure.prediction import predict_results
+    from fusewise.measure.program import load_catalogue, select
+    from fusewise.measure.results import load_results
+    from fusewise.report.format import format_us
+    from fusewise.report.terminal import table_of
+
+    catalogue = load_catalogue()
+    select(catalogue, names)
+    with progress_bar(silent=json) as show:
+        found = predict_results(load_results(file), catalogue, device, names, show)
+    if out is not None:
+        out.write_text(codec.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
+    if json:
+        print_json(found.to_json())
+        return
+    right = "right"
+    table = table_of("program", ("predicted", right), ("measured", right), ("error", right), "slowest kernel, bound by")
+    for row in sorted(found.rows, key=lambda r: abs(r.error)):
+        slowest = max(row.kernels, key=lambda k: k.predicted_us)
+        cells = format_us(row.predicted_us), format_us(row.measured_us), f"{row.error:+.0%}"
+        why = f"{slowest.name}, {slowest.bound_by or 'its floor'}"
+        table.add_row(f"{row.name} {row.direction} {row.size} {row.dtype}", *cells, why)
+    console.print(table)
+    for label, reason in found.left_out:
+        say(f"left out: {label}: {reason}")
+    say(f"median error {found.median_error:.1%}, 90th percentile {found.p90_error:.1%}, {len(found.rows)} programs")
 
 
 def _write_table(page: Path, found: BenchResult) -> None:

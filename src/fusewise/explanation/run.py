@@ -6,6 +6,7 @@ those for a GPU are compiled for it, so that registers, spills and shared memory
 
 from __future__ import annotations
 
+import linecache
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from fusewise.explanation.graph import GraphExplainer
 from fusewise.explanation.places import source_line
 from fusewise.explanation.why import answer
 from fusewise.ir.graph import Origin
-from fusewise.pipeline import Compiled, machine_of, plan_captured, present_gpu
+from fusewise.pipeline import Compiled, compiler_for, machine_of, plan_captured, present_gpu
 from fusewise.plan.replay import replay
 from fusewise.report.documents import DevicePlan, Explanation, FusionDifference, GraphBreak, GraphPlan, Why
 from fusewise.stages import KernelStages
@@ -82,6 +83,7 @@ def explain(
     devices = list(dict.fromkeys(devices))
     for device in devices:
         _check_device(device)
+    linecache.checkcache()  # a file may have changed since an earlier call
     show(0.0, "tracing")
     home = default_device((args, kwargs))
     traces: dict[str | None, list[Traced]] = {}
@@ -251,7 +253,7 @@ def _explain_device(graphs: Sequence[Traced], asked: _Asked, show: Progress) -> 
         show(number / max(len(graphs), 1), f"planning and compiling {traced.role}")
         try:
             captured = import_graph(traced.gm, traced.example_inputs, options.policy, target, options.strict)
-            plan, kernels = plan_captured(captured, options, machine)
+            plan, kernels = plan_captured(captured, options, machine, compiler_for(machine, options.policy))
             explainer = GraphExplainer(captured, plan, kernels, traced.role, device, gpu, options)
             row = explainer.row
             if asked.candidates:
