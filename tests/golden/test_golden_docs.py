@@ -38,3 +38,8 @@ def test_the_walkthrough_is_up_to_date(request: pytest.FixtureRequest) -> None:
     text = made.page()
     assert "\nVerified. " in text
     compare(made, text, request.config.getoption("--update-golden"))
+
+
+def test_the_page_of_the_lab_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    made = generator("make_lab")
+    compare(made, made.page(), request.config.getoption("--update-golden"))

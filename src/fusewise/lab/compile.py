@@ -81,7 +81,7 @@ def compiler_name(arch: int) -> str:
         return f"NVRTC {major}.{minor}"
     done = subprocess.run([_ptxas(arch), "--version"], capture_output=True, text=True, check=False)
     release = re.search(r"release ([\d.]+)", done.stdout)
-    return f"ptxas {release.group(1) if release else ''} on PTX text (NVRTC is not here)"
+    return f"ptxas {release.group(1) if release else ''} on PTX text, without NVRTC"
 
 
 def parse_usage(log: str, block: int) -> Resources:

@@ -123,14 +123,18 @@ def verdict_of(found: CompiledModes) -> tuple[str, ...]:
     first_drop = next((row for row in fats if row.blocks_per_sm < fused.blocks_per_sm), None)
     last = fats[-1]
     said = [
-        f"Fused takes {fused.regs_per_thread} registers: {fused.blocks_per_sm} blocks of {found.block} threads an SM.",
+        f"Fused takes {fused.regs_per_thread} registers: {_blocks(fused)} of {found.block} threads an SM.",
         f"With {last.live} live values fat takes {last.regs_per_thread} registers and spills"
-        f" {last.spill_store_bytes + last.spill_load_bytes} bytes a thread: {last.blocks_per_sm} blocks.",
+        f" {last.spill_store_bytes + last.spill_load_bytes} bytes a thread: {_blocks(last)}.",
     ]
     if first_drop is not None:
         said.append(
             f"Residency first falls at {first_drop.live} live values ({first_drop.regs_per_thread} registers):"
-            f" from {fused.blocks_per_sm} to {first_drop.blocks_per_sm} blocks."
+            f" from {_blocks(fused)} to {_blocks(first_drop)}."
         )
-    said.append(f"Next: run `fusewise lab fat` on a {found.title}: a compiler tells registers, not time.")
+    said.append(f"Next: run `fusewise lab fat` on this GPU ({found.title}): a compiler tells registers, not time.")
     return tuple(said)
+
+
+def _blocks(row: CompiledRow) -> str:
+    return f"{row.blocks_per_sm} block{'s' if row.blocks_per_sm != 1 else ''}"

@@ -93,10 +93,12 @@ def draw_compiled(found: CompiledModes, path: Path) -> None:
         ]
         axes.plot([r.live for r in fats], [r.regs_per_thread for r in fats], "o-", color=BLUE)
         axes.set(title="What live values cost", xlabel="values kept alive", ylabel="registers a thread")
+        right = fats[-1].live * 1.18
         for step in found.steps:
-            axes.axhline(step.regs_to, color=GRID, lw=1)
-            axes.text(0.995, step.regs_to, f"{step.blocks_per_sm} blocks", va="top", ha="right", fontsize=8,
-                      color=MUTED, transform=axes.get_yaxis_transform())  # fmt: skip
+            axes.axhline(step.regs_to, color=GRID, lw=1, zorder=0)
+            blocks = f"{step.blocks_per_sm} block{'s' if step.blocks_per_sm != 1 else ''} an SM"
+            axes.text(right, step.regs_to, blocks, va="top", ha="right", fontsize=8, color=MUTED)
+        axes.set_xlim(0, right)
         axes.grid(False)
         figure.suptitle(f"{found.title}, {found.compiler}", x=0.01, ha="left", color=MUTED, fontsize=9)
         figure.tight_layout()

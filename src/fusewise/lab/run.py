@@ -9,6 +9,7 @@ from fusewise.errors import VerifyMismatch
 from fusewise.lab.backend import Backend, Prepared
 from fusewise.lab.chain import Floats, expected, first_difference
 from fusewise.lab.spec import Settings, Spec, Verb, plan_of
+from fusewise.measure.machine import commit, now, versions
 from fusewise.measure.stats import summarize
 
 Progress = Callable[[float, str], None]
@@ -111,6 +112,8 @@ def run(verb: Verb, settings: Settings, backend: Backend, progress: Progress | N
             rows.append(_row(spec, ready, ok, times))
     machine = {**backend.describe(), **{f"{key}, before": value for key, value in before.items()}}
     machine |= {f"{key}, after": value for key, value in backend.state().items()}
+    machine["versions"] = ", ".join(f"{name} {version}" for name, version in versions().items())
+    machine |= {"commit": commit() or "unknown", "date": now()}
     return Result(verb, backend.name, settings.published, tuple(rows), machine, backend.bounds.cache_bytes)
 
 
