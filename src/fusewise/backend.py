@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.exc import TorchDynamoException
 from torch._dynamo.utils import counters
 from torch._guards import TracingContext
 from torch.fx import GraphModule
@@ -77,7 +77,16 @@ class Backend:
             decompositions={},
         )
         drop_idle_dropout(gm)
-        compiled: Compiled = aot(gm, example_inputs)
+        try:
+            compiled: Compiled = aot(gm, example_inputs)
+        except (UsageError, TorchDynamoException):  # the latter steers Dynamo
+            raise
+        except Exception as cause:
+            # torch's own tracing: some derivatives cannot be traced for all that eager runs
+            if chosen.strict:
+                raise
+            self._fall_back("PyTorch cannot trace the graph, which runs as eager PyTorch", cause)
+            return gm.forward
         return compiled
 
     def reset(self) -> None:
@@ -97,7 +106,7 @@ class Backend:
 
                 compile_graph = default
             compiled = compile_graph(gm, inputs, options, role=role)
-        except (UsageError, TensorifyScalarRestartAnalysis):
+        except (UsageError, TorchDynamoException):
             raise
         except Exception as cause:
             if options.strict:

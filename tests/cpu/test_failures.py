@@ -113,6 +113,22 @@ def test_a_kernel_that_finds_no_memory_is_eager_and_never_a_wrong_number(monkeyp
         torch.compile(model, backend=Backend(make_options(strict=True)))(torch.randn(5, 8), torch.randn(8, 8))
 
 
+def test_a_gradient_that_torch_cannot_trace_is_eager() -> None:
+    def loss(a: torch.Tensor) -> torch.Tensor:
+        return F.mse_loss(a * 2, torch.ones(0, 3))  # torch's decomposition divides by the number of elements
+
+    compiled = torch.compile(loss, backend=Backend(make_options()))
+    ours, eager = (torch.zeros(0, 3, requires_grad=True) for _ in range(2))
+    with pytest.warns(UserWarning, match="cannot trace the graph.*ZeroDivisionError"):
+        compiled(ours).backward()
+    loss(eager).backward()
+    assert ours.grad is not None and eager.grad is not None and ours.grad.shape == eager.grad.shape
+    assert counters["fusewise"]["fallbacks"] == 1
+    torch._dynamo.reset()
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        torch.compile(loss, backend=Backend(make_options(strict=True)))(ours)
+
+
 def test_an_error_of_the_users_own_is_eagers_error() -> None:
     compiled = torch.compile(lambda a, i: a[i] * 2, backend=Backend(make_options()))
     with warnings.catch_warnings():
