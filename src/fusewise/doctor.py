@@ -87,6 +87,7 @@ def diagnose() -> Diagnosis:
         *([] if torch is None else [_cuda(torch, cuda)]),
         _triton(needed=cuda),
         _compiler(needed=not cuda),
+        _lab(),
         _cpu(),
         _cache_check(cache),
     ]
@@ -145,6 +146,15 @@ def _compiler(needed: bool) -> Check:
         reason = "not here" if isinstance(cause, FileNotFoundError) else str(cause)
         return Check("C++ compiler", status, f"{named}: {reason} (CPU kernels)", "apt install g++, or name one in CXX")
     return Check("C++ compiler", "ok", run.stdout.partition("\n")[0])
+
+
+def _lab() -> Check:
+    """cuda-core and NVRTC, without which the lab times a CPU only."""
+    from fusewise.lab.compile import HOW_TO_INSTALL, core
+
+    if core() is None:
+        return Check("cuda-core", "optional", "not here, or without NVRTC (`fusewise lab` on a GPU)", HOW_TO_INSTALL)
+    return Check("cuda-core", "ok", f"{metadata.version('cuda-core')}, with NVRTC")
 
 
 def _cpu() -> Check:
