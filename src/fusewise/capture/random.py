@@ -143,7 +143,10 @@ class _Rewriter:
         }
 
     def draw(self, node: Node, op: Any, like: torch.Tensor, source: Node | None, *extra: Any) -> Node:
-        """A call of `keep` or `uniform` for the shape of `like`, which `source` has at run time."""
+        """A call of `keep` or `uniform` for the shape of `like`, which `source` has at run time.
+
+        Elements are numbered as they lie in memory: neighbours there share a Philox block, in whatever layout.
+        """
         seed = self.seeds.get(like.device)
         if seed is None:
             made = self.fake(lambda: _seed_fake(like.device))
@@ -153,11 +156,16 @@ class _Rewriter:
             seed.meta.pop("ac_graph_id", None)
             self.seeds[like.device] = seed
         dtype = torch.bool if op is torch.ops.fusewise.keep.default else torch.float32
-        size = [self.size(node, d, s, source) for d, s in enumerate(like.shape)]
-        value = self.fake(lambda: torch.empty(like.shape, dtype=dtype, device=like.device))
+        order = _memory_order(like)
+        size = [self.size(node, d, like.shape[d], source) for d in order]
+        value = self.fake(lambda: torch.empty([like.shape[d] for d in order], dtype=dtype, device=like.device))
         slot = self.slots
         self.slots += 1
-        return self.add(node, op, (seed, slot, size, *extra), value)
+        drawn = self.add(node, op, (seed, slot, size, *extra), value)
+        if order == list(range(like.dim())):
+            return drawn
+        back = [order.index(d) for d in range(like.dim())]
+        return self.add(node, aten.permute.default, (drawn, back), self.fake(lambda: value.permute(back)))
 
     def add(self, node: Node, op: Any, args: tuple[Any, ...], value: Any, **kwargs: Any) -> Node:
         with self.graph.inserting_before(node):
@@ -263,6 +271,18 @@ def _is_row_major(tensor: torch.Tensor) -> bool:
     shape, strides = map(expressions, (tensor.shape, tensor.stride()))
     row_major = contiguous_strides(shape)
     return all(same(n, 1) or same(a, b) for n, a, b in zip(shape, strides, row_major, strict=True))
+
+
+def _memory_order(tensor: torch.Tensor) -> list[int]:
+    """Dims from the outermost in memory to the innermost, where a permutation makes the tensor row-major."""
+    plain = list(range(tensor.dim()))
+    shape, strides = map(expressions, (tensor.shape, tensor.stride()))
+    if not all(isinstance(s, int) for s in strides):
+        return plain
+    order = sorted(plain, key=lambda d: -int(strides[d]))
+    row_major = contiguous_strides([shape[d] for d in order])
+    lies_so = all(same(shape[d], 1) or same(strides[d], s) for d, s in zip(order, row_major, strict=True))
+    return order if lies_so else plain
 
 
 def expressions(values: Sequence[int | torch.SymInt]) -> tuple[Size, ...]:

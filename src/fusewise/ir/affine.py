@@ -107,15 +107,22 @@ class Index:
 
 
 def make(terms: Mapping[Atom, Size] | Iterable[tuple[Atom, Size]], const: Size = 0) -> Index:
-    """An `Index` in normal form: c*k*(x // k) + c*(x mod k) is folded to c*x, zero terms dropped, terms ordered."""
+    """An `Index` in normal form: zero terms dropped, terms ordered, and parts of a number put together again.
+
+    c*k*(x // k) + c*(x mod k) is c*x, and c*k*((x // k) mod n) + c*(x mod k) is c*(x mod k*n).
+    """
     table = dict(terms)
     for atom, coef in list(table.items()):
-        if isinstance(atom, Mod) and atom in table:
-            twin = Div(atom.arg, atom.by)
-            if twin in table and same(table[twin], coef * atom.by):
-                del table[atom], table[twin]
-                folded = make(table, const) + atom.arg * coef
-                return folded
+        if not isinstance(atom, Mod):
+            continue
+        above = _quotient(atom.arg, atom.by)
+        if above in table and same(table[above], coef * atom.by):
+            del table[atom], table[above]
+            return make(table, const) + atom.arg * coef
+        for other, factor in table.items():
+            if isinstance(other, Mod) and other.arg == Index(((above, 1),)) and same(factor, coef * atom.by):
+                del table[atom], table[other]
+                return make(table, const) + Index(((Mod(atom.arg, norm(atom.by * other.by)), coef),))
     kept = [(a, c) for a, c in table.items() if not (isinstance(c, int) and c == 0)]
     kept.sort(key=lambda item: _order(item[0]))
     return Index(tuple(kept), const)
@@ -138,7 +145,16 @@ def floordiv(arg: Index, by: Size, sizes: Mapping[str, Size]) -> Index:
     whole, rest = _split(arg, by)
     if _below(rest, by, sizes):
         return whole
-    return whole + Index(((Div(rest, by), 1),))
+    return whole + Index(((_quotient(rest, by), 1),))
+
+
+def _quotient(arg: Index, by: Size) -> Div:
+    """The atom floor(arg / by): floor(floor(x / a) / by) is floor(x / (a * by))."""
+    if len(arg.terms) == 1 and same(arg.const, 0):
+        inner, coef = arg.terms[0]
+        if isinstance(inner, Div) and same(coef, 1):
+            return Div(inner.arg, norm(inner.by * by))
+    return Div(arg, by)
 
 
 def modulo(arg: Index, by: Size, sizes: Mapping[str, Size]) -> Index:
