@@ -22,7 +22,7 @@ from fusewise.capture.random import drop_idle_dropout, make_random_explicit
 from fusewise.capture.reference import boxed_eager, has_collectives
 from fusewise.config import Options, make_options
 from fusewise.errors import UnknownName, UsageError
-from fusewise.runtime.fallback import HELD_BYTES, guard_first_call
+from fusewise.runtime.fallback import HELD_BYTES, guard_calls
 
 Role: TypeAlias = Literal["forward", "backward", "inference"]
 Compiled: TypeAlias = Callable[..., Any]
@@ -117,8 +117,8 @@ class Backend:
         if options.strict or has_collectives(gm):
             # a collective that ran is not run again: the other processes would wait for it
             return compiled
-        consequence = f"the {role} graph failed when it was first called and runs as eager PyTorch"
-        return guard_first_call(
+        consequence = f"a call of the {role} graph failed and runs as eager PyTorch"
+        return guard_calls(
             compiled,
             boxed_eager(gm),
             lambda cause: self._fall_back(consequence, cause),

@@ -66,6 +66,10 @@ class LaunchFailed(FusewiseError):
     """A compiled kernel could not be loaded or launched."""
 
 
+class OutOfMemory(LaunchFailed, MemoryError):
+    """A kernel found no memory for its intermediate values."""
+
+
 class DeviceDataError(FusewiseError):
     """A device file with a missing or impossible figure."""
 

@@ -20,9 +20,9 @@ from torch._dynamo.utils import counters
 
 from fusewise.backend import Backend
 from fusewise.config import make_options
-from fusewise.errors import LaunchFailed
+from fusewise.errors import LaunchFailed, OutOfMemory
 from fusewise.runtime import cache, cpp
-from fusewise.runtime.fallback import guard_first_call
+from fusewise.runtime.fallback import guard_calls
 
 ROOT = Path(__file__).parents[2]
 
@@ -102,7 +102,7 @@ def test_strict_raises(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_launch_that_fails_is_eager(problem: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpp.LoadedLibrary, "function", lambda self, name: raising(problem))
-    check(Backend(make_options()), "failed when it was first called and runs as eager PyTorch")
+    check(Backend(make_options()), "graph failed and runs as eager PyTorch")
 
 
 def test_a_kernel_that_finds_no_memory_is_eager_and_never_a_wrong_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,29 +139,71 @@ def test_an_error_of_the_users_own_is_eagers_error() -> None:
     assert counters["fusewise"]["fallbacks"] == 0
 
 
-def test_the_guard_of_the_first_call() -> None:
-    told: list[Exception] = []
+class Flaky:
+    """Doubles its arguments, but for the calls that fail."""
 
-    def broken(arguments: list[Any]) -> list[Any]:
-        arguments.clear()
-        raise RuntimeError("broken")
+    def __init__(self, *problems: Exception | None) -> None:
+        self.problems = list(problems)
+        self.calls = 0
 
-    def doubled(arguments: list[Any]) -> list[Any]:
+    def __call__(self, arguments: list[Any]) -> list[Any]:
         taken = list(arguments)
         arguments.clear()
+        self.calls += 1
+        problem = self.problems.pop(0) if self.problems else None
+        if problem is not None:
+            raise problem
         return [a * 2 for a in taken]
 
-    run = guard_first_call(broken, doubled, told.append)
-    assert run([1, 2]) == [2, 4] and run([3]) == [6] and len(told) == 1
-    run = guard_first_call(doubled, broken, told.append)
-    assert run([1]) == [2] and len(told) == 1
-    run = guard_first_call(broken, broken, told.append)
-    with pytest.raises(RuntimeError, match="broken"):
+
+def test_the_guard_of_calls() -> None:
+    told: list[Exception] = []
+    ours, eager = Flaky(None, RuntimeError("broken")), Flaky()
+    run = guard_calls(ours, eager, told.append)
+    assert [run([1, 2]), run([3]), run([4])] == [[2, 4], [6], [8]]
+    assert (ours.calls, eager.calls, len(told)) == (2, 2, 1), "broken once, eager from then on"
+
+
+@pytest.mark.parametrize("problem", [MemoryError("full"), torch.OutOfMemoryError("full"), OutOfMemory("full")])
+def test_memory_that_is_out_may_be_there_the_next_time(problem: Exception) -> None:
+    told: list[Exception] = []
+    ours, eager = Flaky(None, problem), Flaky()
+    run = guard_calls(ours, eager, told.append)
+    assert [run([1]), run([2]), run([3])] == [[2], [4], [6]]
+    assert (ours.calls, eager.calls, len(told)) == (3, 1, 1)
+
+
+def test_where_eager_fails_too_its_error_is_the_answer() -> None:
+    told: list[Exception] = []
+    run = guard_calls(Flaky(RuntimeError("ours")), Flaky(IndexError("eager's")), told.append)
+    with pytest.raises(IndexError, match="eager's"):
         run([1])
-    assert len(told) == 1, "eager failed too: its error is the answer"
-    run = guard_first_call(broken, doubled, told.append, held_bytes=4)
-    with pytest.raises(RuntimeError, match="broken"):
+    assert run([1]) == [2] and told == []
+
+
+def test_arguments_too_large_to_keep_are_not_kept() -> None:
+    run = guard_calls(Flaky(RuntimeError("ours")), Flaky(), lambda _: None, held_bytes=4)
+    with pytest.raises(RuntimeError, match="ours"):
         run([torch.zeros(2)])
+
+
+def test_a_larger_call_that_finds_no_memory_is_eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = cpp.LoadedLibrary.function
+
+    def small_only(self: cpp.LoadedLibrary, name: str) -> Callable[..., int]:
+        kernel = function(self, name)
+        return lambda *arguments: -1 if 64 in arguments else kernel(*arguments)
+
+    monkeypatch.setattr(cpp.LoadedLibrary, "function", small_only)
+    compiled = torch.compile(model, backend=Backend(make_options()), dynamic=True)
+    w = torch.randn(8, 8)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for rows in (5, 64, 7, 64):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(compiled(x, w), model(x, w))
+    assert len([c for c in caught if "found no memory" in str(c.message)]) == 1
+    assert counters["fusewise"]["fallbacks"] == 2
 
 
 # ---- the machine
@@ -313,7 +355,7 @@ def test_many_threads_call_one_compiled_function() -> None:
         except BaseException as problem:
             wrong.append(repr(problem))
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(32)]
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(100)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""The first call of a compiled graph, made so that it can fail: the arguments are kept, and eager runs instead."""
+"""Calls of a compiled graph, made so that they can fail: the arguments are kept, and eager runs instead."""
 
 from __future__ import annotations
 
@@ -8,49 +8,44 @@ from typing import Any
 import torch
 
 HELD_BYTES = 256 << 20
-"""Saved tensors that a first backward keeps to its end at most: more might take memory that the step needs."""
+"""Saved tensors that a backward keeps to its end at most: more might take memory that the step needs."""
 
 Boxed = Callable[[list[Any]], list[Any]]
 """Takes the arguments in a list, which it empties."""
 
+_OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
-def guard_first_call(
+
+def guard_calls(
     call: Boxed, eager: Boxed, failed: Callable[[Exception], None], held_bytes: int | None = None
 ) -> Boxed:
-    """`call`, but where its first call fails and `eager` does not, that one's result, then and from then on.
+    """`call`, but where a call fails and `eager` does not, that one's result.
 
-    Where `eager` fails too the program itself is at fault, and its own error is what the caller sees.
+    Where `eager` fails too the program or its data are at fault, and eager's own error is what the caller sees. After a
+    failure every call is eager's, but memory that is out once may be there the next time.
 
     Args:
         call: the compiled graph.
         eager: the same graph as PyTorch runs it.
-        failed: told what went wrong, once.
+        failed: told what went wrong.
         held_bytes: the most that the arguments may take; above that they are not kept, and a failure is an error.
     """
-    ready: Boxed | None = None
+    broken = False
 
     def run(arguments: list[Any]) -> list[Any]:
-        if ready is not None:
-            return ready(arguments)
-        return first(arguments)
-
-    def first(arguments: list[Any]) -> list[Any]:
-        nonlocal ready
+        nonlocal broken
+        if broken:
+            return eager(arguments)
         if held_bytes is not None and _bytes(arguments) > held_bytes:
-            result = call(arguments)
-            ready = call
-            return result
+            return call(arguments)
         kept = list(arguments)
         try:
-            result = call(arguments)
+            return call(arguments)
         except Exception as problem:
             # without its traceback, which holds the values of the call that failed
             cause = problem.with_traceback(None)
-        else:
-            ready = call
-            return result
         result = eager(kept)
-        ready = eager
+        broken = not isinstance(cause, _OUT_OF_MEMORY)
         failed(cause)
         return result
 

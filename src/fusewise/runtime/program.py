@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from fusewise.errors import LaunchFailed
+from fusewise.errors import OutOfMemory
 from fusewise.ir.dtypes import DType
 from fusewise.ir.ops import ERRORS
 from fusewise.ir.sizes import Size, same, same_all
@@ -86,11 +86,11 @@ def restride(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
 
 
 def fail(kernel: Kernel, code: int) -> None:
-    """Raises what eager would raise for a failed check, `LaunchFailed` where a kernel found no memory."""
+    """Raises what eager would raise for a failed check, `OutOfMemory` where a kernel found no memory."""
     instr = kernel.body[code - 1] if 0 < code <= len(kernel.body) else None
     if isinstance(instr, Check):
         raise ERRORS[instr.error](instr.message)
-    raise LaunchFailed(f"kernel {kernel.name} found no memory for its intermediate values (code {code})")
+    raise OutOfMemory(f"kernel {kernel.name} found no memory for its intermediate values (code {code})")
 
 
 def build_program(
