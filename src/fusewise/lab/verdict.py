@@ -167,7 +167,7 @@ def _of_forms(rows: Sequence[Row]) -> list[str]:
                 f" replayed without launches it takes {times['naive_graph'] / times['naive']:.2f}x."
             )
         fused = [row for row in group if row.kind == "fused" and not row.shared_bytes]
-        if len(fused) > 1:
+        if len({row.width for row in fused}) > 1:
             best, narrow = min(fused, key=lambda r: r.median_ms), min(fused, key=lambda r: r.width)
             ratio = narrow.median_ms / best.median_ms
             said.append(f"{where}: fused is fastest at {best.width} elements an access, {ratio:.2f}x faster than one.")
@@ -225,7 +225,8 @@ def _of_fat(costs: Sequence[FatCost], as_published: bool) -> list[str]:
         return []
     worst = max(costs, key=lambda cost: cost.fat)
     loses = "loses" if worst.fat > NEAR else "does not lose"
-    held = f" ({worst.regs} registers, {worst.blocks} blocks an SM)" if worst.regs is not None else ""
+    blocks = "1 block" if worst.blocks == 1 else f"{worst.blocks} blocks"
+    held = f" ({worst.regs} registers, {blocks} an SM)" if worst.regs is not None else ""
     said = [f"Fat {loses}: with {worst.live} live values{held} it takes {worst.fat:.2f}x the time of fused."]
     if as_published:
         said.append("The published probe also does arithmetic and atomics, so that this is not occupancy alone.")
