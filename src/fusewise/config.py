@@ -64,7 +64,12 @@ def cache_dir() -> Path:
     chosen = CACHE_DIR.get()
     if chosen:
         return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    base = os.environ.get("XDG_CACHE_HOME")
+    if not base:
+        try:
+            base = str(Path.home() / ".cache")
+        except RuntimeError:  # a user without a home
+            base = os.devnull  # no folder can be made there: kernels then go to a temporary folder of the process
     return Path(base) / "fusewise"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import subprocess
@@ -10,6 +11,7 @@ import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters
 
+from fusewise import trace
 from fusewise.backend import Backend
+from fusewise.codegen.triton import module as triton_module
 from fusewise.config import make_options
 from fusewise.errors import LaunchFailed, OutOfMemory
+from fusewise.lower.kernel import Check, TritonSchedule
 from fusewise.runtime import cache, cpp
 from fusewise.runtime.fallback import guard_calls
 
@@ -133,7 +138,7 @@ def test_an_error_of_the_users_own_is_eagers_error() -> None:
     compiled = torch.compile(lambda a, i: a[i] * 2, backend=Backend(make_options()))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(IndexError):
+        with pytest.raises(IndexError, match="index 9 is out of bounds for dimension 0 with size 4"):
             compiled(torch.randn(4), torch.tensor([1, 9]))
         torch.testing.assert_close(compiled(torch.ones(4), torch.tensor([1, 3])), torch.full((2,), 2.0))
     assert counters["fusewise"]["fallbacks"] == 0
@@ -229,6 +234,17 @@ def test_a_cache_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.
     still_compiles("cannot be used")
 
 
+@pytest.mark.parametrize("home", ["/proc/1", None], ids=["read-only", "none"])
+def test_a_home_that_cannot_be_written(home: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FUSEWISE_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if home is not None:
+        monkeypatch.setenv("HOME", home)
+    else:
+        monkeypatch.setattr(Path, "home", raising(RuntimeError("Could not determine home directory.")))
+    still_compiles("cannot be used")
+
+
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = os.environ["FUSEWISE_CACHE_DIR"]
     replace = os.replace
@@ -286,6 +302,7 @@ def python(body: str, factor: float, **env: str) -> subprocess.Popen[str]:
     code = PROGRAM.format(src=str(ROOT / "src"), factor=factor) + textwrap.dedent(body)
     return subprocess.Popen(
         [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -324,6 +341,25 @@ def test_an_interrupt_leaves_the_cache_whole() -> None:
         p for p in Path(os.environ["FUSEWISE_CACHE_DIR"]).rglob("*") if p.is_file() and p.suffix not in (".so", ".lock")
     ]
     assert left == []
+
+
+def test_a_process_that_is_killed_in_the_middle_blocks_nobody() -> None:
+    body = """
+        from fusewise.runtime import cpp
+        compile_unit = cpp.compile_unit
+        def wait(*args):
+            print("compiling", flush=True)
+            return compile_unit(*args)[:-1] + sys.stdin.read(1).encode()
+        cpp.compile_unit = wait
+        fn(x)
+    """
+    killed = python(body, 1.9)
+    assert killed.stdout is not None and killed.stdout.readline() == "compiling\n", killed.communicate()[1]
+    killed.kill()  # it holds the entry's lock
+    killed.communicate()
+    after = python("print(torch.equal(fn(x), fn(x)))", 1.9)
+    out, err = after.communicate(timeout=300)
+    assert out.split() == ["True"], err
 
 
 def test_a_fork_after_the_compile() -> None:
@@ -368,8 +404,6 @@ def test_many_threads_call_one_compiled_function() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.float8_e4m3fn, torch.uint16], ids=str)
 def test_a_dtype_that_is_not_lowered_runs_and_is_named(dtype: torch.dtype) -> None:
-    from fusewise import trace
-
     def fn(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return a.to(torch.complex64).abs().float() * 2 if dtype.is_complex else a.float() * 2, a.clone()
 
@@ -382,21 +416,48 @@ def test_a_dtype_that_is_not_lowered_runs_and_is_named(dtype: torch.dtype) -> No
     assert any(str(dtype).removeprefix("torch.") in reason for reason in reasons), reasons
 
 
-def test_names_and_contents_never_run() -> None:
-    """Generated sources hold nothing of the user's: hostile names stay names."""
+HOSTILE = """"); import os; os._exit(3) #*/ } system("false"); {\\"""
 
-    class Hostile(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            name = '"); import os; os._exit(3) #'
-            self.register_buffer("plain", torch.ones(4))
-            self._buffers[name] = torch.full((4,), 2.0)
-            self.name = name
 
-        def forward(self, x: torch.Tensor, text: str) -> torch.Tensor:
-            return x * self._buffers[self.name] + self.plain + len(text)
+def test_names_and_contents_never_run(tmp_path: Path) -> None:
+    """Generated sources hold nothing of the user's: hostile names of files, modules and parameters stay names."""
+    text = """
+        import torch
 
-    module = Hostile()
+        class Hostile(torch.nn.Module):
+            def __init__(self, name):
+                super().__init__()
+                self.register_buffer("plain", torch.ones(4))
+                self._buffers[name] = torch.full((4,), 2.0)
+                self._parameters[name + "2"] = torch.nn.Parameter(torch.full((4,), 3.0))
+                self._modules[name + "3"] = torch.nn.Linear(4, 4)
+                self.name = name
+
+            def forward(self, x, text):
+                torch._assert_async((x > -100).all(), self.name)
+                x = torch.softmax(x * self._buffers[self.name] + self.plain + len(text), -1)  # "); os._exit(3) #*/
+                return self._modules[self.name + "3"](x * self._parameters[self.name + "2"]).relu()
+    """
+    file = str(tmp_path / HOSTILE.replace("/", "|"))
+    scope: dict[str, Any] = {}
+    exec(compile(textwrap.dedent(text), file, "exec"), scope)
+    scope["Hostile"].__name__ = scope["Hostile"].__qualname__ = HOSTILE
+    torch.manual_seed(0)
+    module = scope["Hostile"](HOSTILE)
     x = torch.randn(3, 4)
+    trace.clear()
     compiled = torch.compile(module, backend=Backend(make_options(strict=True)))
-    torch.testing.assert_close(compiled(x, '*/ } system("false"); {'), module(x, '*/ } system("false"); {'))
+    torch.testing.assert_close(compiled(x, HOSTILE), module(x, HOSTILE))
+    compiled(x, HOSTILE).sum().backward()
+    made = trace.compiled()
+    assert {c.role for c in made} == {"forward", "backward"}
+    for sources in ((c.source, c.program) for c in made):
+        assert not any("_exit" in source or "system" in source for source in sources)
+    # the one text of a program that a kernel holds, for a GPU's assertion: a literal
+    kernels = [k for c in made for k in c.kernels.values() if any(isinstance(i, Check) for i in k.body)]
+    assert kernels
+    for kernel in kernels:
+        schedule = TritonSchedule((), tuple(a.name for a in kernel.parallel), 1, 64, 64, True, 4)
+        tree = ast.parse(triton_module([replace(kernel, schedule=schedule)], False))
+        texts = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+        assert HOSTILE in texts and not any(isinstance(n, ast.Name) and n.id == "os" for n in ast.walk(tree))

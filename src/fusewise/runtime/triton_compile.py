@@ -125,7 +125,7 @@ def _write(folder: Path, name: str, data: bytes) -> Path:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:  # an interrupt too: no half-written file stays
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
