@@ -74,14 +74,14 @@ class _Counting:
                 share = self.shares.of(instr.mask) if isinstance(instr, Load) and instr.mask is not None else 1.0
                 buffer = self.kernel.buffers[instr.buffer]
                 tile_bytes = self._points(value) * buffer.dtype.bytes
-                if isinstance(instr, Load) and self._is_shared(value) and tile_bytes <= _L1_BYTES:
-                    continue  # the same for all programs, such as a norm's weight: it comes out of the L1 cache
+                if isinstance(instr, Load) and self._distinct_bytes(value, buffer.dtype.bytes) <= _L1_BYTES:
+                    continue  # so small, such as a norm's weight, that it stays in the L1 cache
                 moved[buffer.role] += tile_bytes * share
         return Turn(turns, moved["in"], moved["out"])
 
-    def _is_shared(self, value: int) -> bool:
-        """True where every program loads the same."""
-        return not any(self.dim_of[a] in "yx" and self.sizes[a] > 1 for a in self.kernel.varies[value])
+    def _distinct_bytes(self, value: int, size: int) -> int:
+        """Bytes that all programs together touch."""
+        return size * math.prod(self.sizes[a] for a in self.kernel.varies[value])
 
     def _points(self, value: int) -> float:
         """Elements of one tile of a value, those past the end of an axis left out."""

@@ -39,7 +39,7 @@ class Prediction:
         memory_us, compute_us, serial_us: see the module.
         spill_us: the part of memory_us that spilled registers cost.
         bound_by: `memory`, `compute`, `latency` or `launch`.
-        busiest: the unit that sets compute_us: issue, integer, float, convert, special or shared.
+        busiest: the unit that sets compute_us: issue, integer, float, convert, special, shuffle, shared or global.
         residency: blocks an SM and what limits them.
         source: `compiled` where registers and instructions were read off the machine code, else `modelled`.
     """
@@ -125,6 +125,7 @@ def _compute_us(
         "special": arch.sfu_lanes_per_sm,
         "shuffle": _SHUFFLE_LANES,
         "shared": _SHUFFLE_LANES,
+        "global": _SHUFFLE_LANES,
     }
     executed = dict(counts, issue=sum(counts.values()))
     share = {unit: executed.get(unit, 0.0) / rate for unit, rate in lanes.items()}
