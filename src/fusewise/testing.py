@@ -18,7 +18,7 @@ from fusewise.config import Policy, make_options
 from fusewise.gate.make import planned, state_of
 from fusewise.gate.state import DeviceState, PlanState, Request
 from fusewise.report.documents import Explanation
-from fusewise.report.format import format_bytes, format_ops
+from fusewise.report.format import format_bytes, format_count, format_ops
 
 __all__ = ["assert_plan"]
 
@@ -90,7 +90,7 @@ def assert_plan(
 
 def _breaks(state: PlanState, limits: _Limits) -> Iterator[str]:
     names = [f"{b.line} {b.code}: {b.reason}" for b in state.graph_breaks]
-    yield from _problem("", "graph breaks", len(names), limits.graph_breaks, names)
+    yield from _problem("", "graph break", len(names), limits.graph_breaks, names)
 
 
 def _problems(state: DeviceState, limits: _Limits) -> Iterator[str]:
@@ -100,9 +100,9 @@ def _problems(state: DeviceState, limits: _Limits) -> Iterator[str]:
     ]
     walls = [f"{role} {w.op}: {w.reason} ({w.line} {w.code})" for role, w in state.walls]
     fallbacks = [f"{role} {reason}" for role, reason in state.fallbacks]
-    yield from _problem(state.device, "fallbacks", len(fallbacks), limits.fallbacks, fallbacks)
-    yield from _problem(state.device, "kernels", len(kernels), limits.kernels, kernels)
-    yield from _problem(state.device, "walls", len(walls), limits.walls, walls)
+    yield from _problem(state.device, "fallback", len(fallbacks), limits.fallbacks, fallbacks)
+    yield from _problem(state.device, "kernel", len(kernels), limits.kernels, kernels)
+    yield from _problem(state.device, "wall", len(walls), limits.walls, walls)
     if limits.dram_bytes is not None and state.dram_bytes > limits.dram_bytes:
         amounts = f"{format_bytes(state.dram_bytes)}, at most {format_bytes(limits.dram_bytes)}"
         yield f"  {state.device}: moves {amounts} ({state.dram_bytes} bytes, {limits.dram_bytes})"
@@ -118,4 +118,4 @@ def _problems(state: DeviceState, limits: _Limits) -> Iterator[str]:
 def _problem(device: str, what: str, count: int, most: int | None, names: Sequence[str]) -> Iterator[str]:
     if most is not None and count > most:
         where = f"{device}: " if device else ""
-        yield "\n    ".join([f"  {where}{count} {what}, at most {most}:", *names])
+        yield "\n    ".join([f"  {where}{format_count(count, what)}, at most {most}:", *names])

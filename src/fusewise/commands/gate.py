@@ -114,7 +114,7 @@ def _planned(request: Request, silent: bool) -> tuple[Explanation, PlanState]:
 def _moved(request: Request, start: Path, folder: Path) -> Request:
     """The same with the target's file relative to another folder, so that it is found from anywhere."""
     place, colon, name = request.target.rpartition(":")
-    if not (place.endswith(".py") or "/" in place) or Path(place).is_absolute():
+    if not (place.endswith(".py") or "/" in place):  # a module is found by its name
         return request
     moved = Path(os.path.relpath(start.resolve() / place, folder.resolve())).as_posix()
     return replace(request, target=f"{moved}{colon}{name}")
@@ -152,12 +152,13 @@ def _print(file: Path, saved: PlanState, found: Comparison, accepted: bool) -> N
 
 def _text(change: Change) -> str:
     """For example `h200: 4 kernels, 3 before`."""
-    from fusewise.report.format import format_bytes
+    from fusewise.report.format import format_bytes, format_count
 
     where = f"{change.device}: " if change.device else ""
     before, after = change.before, change.after
     if change.kind == "bytes":
         return f"{where}{format_bytes(after)} moved, {format_bytes(before)} before ({after} and {before} bytes)"
-    unit = {"registers": "registers a thread", "spills": "bytes a thread spilled"}.get(change.kind, change.kind)
-    what = f" in {change.what}" if change.what else ""
-    return f"{where}{after} {unit}{what}, {before} before"
+    unit = {"registers": "registers a thread", "spills": "bytes a thread spilled"}.get(change.kind)
+    if unit is not None:
+        return f"{where}{after} {unit} in {change.what}, {before} before"
+    return f"{where}{format_count(after, change.kind.removesuffix('s'))}, {before} before"

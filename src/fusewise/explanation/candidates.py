@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from fusewise.explanation.graph import GraphExplainer
 from fusewise.explanation.places import source_line
-from fusewise.plan.decisions import REASONS
+from fusewise.plan.decisions import REASONS, Decision
 from fusewise.plan.replay import Candidate
 from fusewise.report.documents import CandidateRow, CandidateSide, Figures, KernelResources
 
@@ -37,9 +38,11 @@ def figures(predicted_us: float | None, resources: Sequence[KernelResources | No
 def _row(graph: GraphExplainer, candidate: Candidate) -> CandidateRow:
     decision = candidate.decision
     sides = [_side(graph, n, size) for n, size in zip(_ends(candidate), candidate.sizes, strict=True)]
-    apart = [_resources(graph, side.kernel, side.nodes) for side in sides]
-    merges = decision.taken and decision.kind != "inline"
-    together = _resources(graph, sides[1].kernel, sum(candidate.sizes)) if merges else None
+    if decision.kind == "fission":
+        before, after = _split(graph, decision)
+    else:
+        before = figures(candidate.before_us, [_resources(graph, side.kernel, side.nodes) for side in sides])
+        after = figures(candidate.after_us, [_resources(graph, sides[1].kernel, candidate.merged_size)])
     return CandidateRow(
         kind=decision.kind,
         first=sides[0],
@@ -50,9 +53,21 @@ def _row(graph: GraphExplainer, candidate: Candidate) -> CandidateRow:
         detail=decision.detail,
         bytes_saved=decision.bytes_saved,
         gain_us=decision.gain_us,
-        before=figures(candidate.before_us, apart),
-        after=figures(candidate.after_us, [together]),
+        before=before,
+        after=after,
     )
+
+
+def _split(graph: GraphExplainer, decision: Decision) -> tuple[Figures, Figures]:
+    """Figures of a kernel and of its parts: those that the plan has; of the others the time, by the predicted gain."""
+    steps = {graph.owner.get(n) for n in (decision.producer, decision.consumer)}
+    names = {graph.names[n] for n in steps if n is not None}
+    rows = [row for row in graph.row.kernels if row.name in names]
+    time_us = sum(row.predicted_us for row in rows)
+    here = replace(figures(time_us, [row.resources for row in rows]), time_source="compiled")
+    gain_us = decision.gain_us
+    other = Figures(time_us + gain_us if decision.taken else time_us - gain_us, "compiled")
+    return (other, here) if decision.taken else (here, other)
 
 
 def _ends(candidate: Candidate) -> tuple[int, int]:

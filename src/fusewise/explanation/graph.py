@@ -14,6 +14,7 @@ from fusewise.lower.kernel import Kernel
 from fusewise.lower.printer import print_kernel
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import REASONS, Decision
+from fusewise.plan.gpu_cost import Prediction
 from fusewise.plan.plan import KernelStep, OpaqueStep, Plan
 from fusewise.plan.printer import print_plan
 from fusewise.report.documents import GraphPlan, KernelResources, KernelRow, NotFused, Wall
@@ -71,7 +72,7 @@ class GraphExplainer:
             for step, name in zip(plan.steps, self.names, strict=True)
             if isinstance(step, OpaqueStep)
         )
-        taken = sum(d.taken for d in plan.decisions)
+        taken = sum(d.taken for d in plan.decisions if d.kind != "fission")
         self.row = GraphPlan(role, rows, walls, tuple(self._not_fused()), taken)
 
     def holders(self) -> dict[int, frozenset[int]]:
@@ -115,6 +116,8 @@ class GraphExplainer:
             floor_us=_floor_us(self.plan.machine, step.dram_bytes),
             predicted_us=step.predicted_us,
             resources=resources,
+            predicted_from=predicted_from(step.prediction),
+            bound_by="" if step.prediction is None else step.prediction.bound_by,
         )
 
     def _wall(self, step: OpaqueStep, name: str) -> Wall:
@@ -170,6 +173,11 @@ class GraphExplainer:
         else:
             code, meaning, detail = NOT_TRIED, NOT_TRIED_MEANING, ""
         return NotFused(self.names[first], self.names[second], code, meaning, detail, between)
+
+
+def predicted_from(prediction: Prediction | None) -> str:
+    """What a kernel's predicted time goes by: its compiled code, or bytes and launches alone."""
+    return "modelled" if prediction is None else prediction.source
 
 
 def reads_of(step: Step) -> tuple[int, ...]:

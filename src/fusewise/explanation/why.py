@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from fusewise.errors import UnknownName, UsageError
-from fusewise.explanation.graph import NOT_TRIED, NOT_TRIED_MEANING, GraphExplainer
+from fusewise.explanation.graph import NOT_TRIED, NOT_TRIED_MEANING, GraphExplainer, predicted_from
 from fusewise.explanation.places import ops_of
 from fusewise.explanation.resources import build_for
-from fusewise.pipeline import lower_step
+from fusewise.lower.kernel import Kernel
+from fusewise.lower.price import Pricer
+from fusewise.pipeline import compiler_for, lower_step
 from fusewise.plan.decisions import REASONS
-from fusewise.plan.plan import OpaqueStep, kernel_step
+from fusewise.plan.gpu_cost import Prediction
+from fusewise.plan.plan import KernelStep, OpaqueStep, kernel_step
 from fusewise.plan.prepare import layout_of
 from fusewise.plan.region import Region
 from fusewise.plan.replay import Candidate, Part, replay
@@ -191,16 +194,30 @@ class _Asked:
                 return _of_row(row)
         step = kernel_step(graph.graph, part.region, part.writes, graph.plan.machine, {}, 0)
         step = replace(step, name=f"{step.name.rpartition('_')[0]}_{tag}")
-        resources = None
-        if graph.gpu is not None:
-            layouts = {v: layout_of(graph.graph, v) for v in (*part.region.reads, *part.writes)}
-            kernel = lower_step(graph.graph, step, layouts, graph.plan.machine)
-            resources = build_for(graph.gpu, kernel, graph.options.policy).resources
-        return AlternativeKernel(step.name, ops_of(graph.graph, nodes), step.dram_bytes, step.predicted_us, resources)
+        kernel, prediction = self._lower(step)
+        resources = None if graph.gpu is None else build_for(graph.gpu, kernel, graph.options.policy).resources
+        return AlternativeKernel(
+            name=step.name,
+            ops=ops_of(graph.graph, nodes),
+            dram_bytes=step.dram_bytes,
+            predicted_us=step.predicted_us if prediction is None else prediction.time_us,
+            resources=resources,
+            predicted_from=predicted_from(prediction),
+        )
+
+    def _lower(self, step: KernelStep) -> tuple[Kernel, Prediction | None]:
+        """The kernel of a step as the pipeline would make it, and its time where it is compiled for that."""
+        graph, machine = self.graph, self.graph.plan.machine
+        layouts = {v: layout_of(graph.graph, v) for v in (*step.reads, *step.writes)}
+        compiler = compiler_for(machine, graph.options.policy)
+        if compiler is None or graph.gpu is None:
+            return lower_step(graph.graph, step, layouts, machine), None
+        priced = Pricer(graph.gpu, compiler).price(replace(graph.plan, layouts=layouts), step)
+        return priced.kernel, priced.prediction
 
 
 def _of_row(row: KernelRow) -> AlternativeKernel:
-    return AlternativeKernel(row.name, row.ops, row.dram_bytes, row.predicted_us, row.resources)
+    return AlternativeKernel(row.name, row.ops, row.dram_bytes, row.predicted_us, row.resources, row.predicted_from)
 
 
 def _steps(holders: dict[int, frozenset[int]], nodes: Iterable[int]) -> frozenset[int]:

@@ -68,6 +68,7 @@ class Plan:
         layouts: element strides of every value in memory.
         outputs: where each output of the graph lies.
         decisions: every candidate fusion, taken or refused.
+        apart: the cuts that it was planned with.
     """
 
     graph: Graph
@@ -76,6 +77,7 @@ class Plan:
     layouts: Mapping[int, tuple[Size, ...]]
     outputs: tuple[Placement, ...]
     decisions: tuple[Decision, ...]
+    apart: tuple[Cut, ...] = ()
 
     @property
     def kernels(self) -> tuple[KernelStep, ...]:
@@ -118,7 +120,7 @@ def make_plan(
         if _peak_bytes(graph, fewer, kept) < _peak_bytes(graph, steps, kept):
             partition, steps = frugal, fewer
     layouts = {n.id: layout_of(graph, n.id) for n in graph if n.op in ("input", "result") or n.id in partition.stored}
-    return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions)
+    return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions, tuple(apart))
 
 
 _SLACK, _SLACK_BYTES = 1.03, 1 << 20  # peak memory above eager's that is not worth a fusion

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from fusewise.ir.graph import Graph
-from fusewise.plan.cost import Machine
 from fusewise.plan.decisions import Decision
 from fusewise.plan.partition import Partitioner
 from fusewise.plan.plan import Plan
@@ -43,13 +41,15 @@ class Candidate:
     Attributes:
         decision: what came of it.
         before_us: predicted time of the kernels as they were; None where the partition could not be repeated.
-        sizes: number of graph nodes of producer and consumer.
+        sizes: number of graph nodes of producer and consumer, before.
+        merged_size: number of nodes of the region that they became; 0 where they did not.
         alternative: the kernels themselves, where they were asked for.
     """
 
     decision: Decision
     before_us: float | None = None
     sizes: tuple[int, int] = (0, 0)
+    merged_size: int = 0
     alternative: Alternative | None = None
 
     @property
@@ -59,7 +59,7 @@ class Candidate:
 
 
 def replay(plan: Plan, fuel: int | None = None, wanted: Wanted = lambda left, right: False) -> tuple[Candidate, ...]:
-    """A candidate for each decision of a plan, in the same order.
+    """A candidate for each decision of a plan, in the same order; of splits of compiled kernels the decision alone.
 
     Args:
         fuel: of the plan's own compile.
@@ -68,7 +68,7 @@ def replay(plan: Plan, fuel: int | None = None, wanted: Wanted = lambda left, ri
     needed = {p.base for p in plan.outputs} | {p.base for wall in plan.walls for p in wall.operands}
     best: list[Candidate] = []
     for frugal in (False, True):
-        recorder = _Recorder(plan.graph, frozenset(needed), plan.machine, fuel, frugal, wanted)
+        recorder = _Recorder(plan, frozenset(needed), fuel, frugal, wanted)
         recorder.run()
         same = _common(plan.decisions, recorder.candidates)
         if len(same) > len(best):
@@ -97,10 +97,8 @@ def _key(decision: Decision) -> tuple[object, ...]:
 class _Recorder(Partitioner):
     """A partitioner that notes what each decision was about."""
 
-    def __init__(
-        self, graph: Graph, needed: frozenset[int], machine: Machine, fuel: int | None, frugal: bool, wanted: Wanted
-    ) -> None:
-        super().__init__(graph, needed, machine, fuel, frugal)
+    def __init__(self, plan: Plan, needed: frozenset[int], fuel: int | None, frugal: bool, wanted: Wanted) -> None:
+        super().__init__(plan.graph, needed, plan.machine, fuel, frugal, plan.apart)
         self.wanted = wanted
         self.candidates: list[Candidate] = []
 
@@ -118,7 +116,8 @@ class _Recorder(Partitioner):
         if parts is not None:
             merged = self._part(consumer) if taken else self._merged(decision, parts[0], parts[1], shared)
             alternative = Alternative(parts[0], parts[1], merged)
-        self.candidates.append(Candidate(decision, before, sizes, alternative))
+        merged_size = len(self.regions[consumer].at) if taken else 0
+        self.candidates.append(Candidate(decision, before, sizes, merged_size, alternative))
         return taken
 
     def _try_inline(self, value: int, owner: int, readers: list[int], opened: set[int]) -> bool:

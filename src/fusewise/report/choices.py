@@ -20,11 +20,22 @@ from fusewise.report.documents import (
     SourceLine,
     Why,
 )
-from fusewise.report.format import format_bytes, format_ops, format_place, format_share, format_us, short_op
+from fusewise.report.format import (
+    format_bytes,
+    format_count,
+    format_ops,
+    format_place,
+    format_share,
+    format_us,
+    short_op,
+)
 from fusewise.report.tables import table_of
 
 BAR_WIDTH = 32
-SOURCES = "Bytes: counted from shapes. Times: modelled. Registers, spills, shared memory: compiled; occupancy follows."
+SOURCES = (
+    "Bytes: counted from shapes. Times: modelled (*: from the compiled code). Registers, spills, shared memory: "
+    "compiled; occupancy follows."
+)
 
 
 # ---- candidates
@@ -32,11 +43,15 @@ SOURCES = "Bytes: counted from shapes. Times: modelled. Registers, spills, share
 
 def candidate_summary(graph: GraphPlan) -> Text:
     """One line: how many were tried, taken and refused, and the codes of the refusals."""
-    refused = Counter(c.code for c in graph.candidates if not c.taken)
-    text = f"{graph.role}: {len(graph.candidates)} fusions tried, {sum(c.taken for c in graph.candidates)} taken"
+    fusions = [c for c in graph.candidates if c.kind != "fission"]
+    splits = [c for c in graph.candidates if c.kind == "fission"]
+    refused = Counter(c.code for c in fusions if not c.taken)
+    text = f"{graph.role}: {format_count(len(fusions), 'fusion')} tried, {sum(c.taken for c in fusions)} taken"
     if refused:
         codes = ", ".join(f"{code} {number}" for code, number in refused.most_common())
         text += f", {refused.total()} refused ({codes})"
+    if splits:
+        text += f"; {format_count(len(splits), 'split')} tried, {sum(c.taken for c in splits)} taken"
     return Text(f"{text}. `fusewise explain --candidates` lists them.", style="dim")
 
 
@@ -80,7 +95,11 @@ def _verdict(row: CandidateRow) -> Text:
 
 
 def _time(found: Figures) -> str:
-    return "-" if found.predicted_us is None else format_us(found.predicted_us)
+    return "-" if found.predicted_us is None else _predicted(found.predicted_us, found.time_source)
+
+
+def _predicted(time_us: float, source: str) -> str:
+    return format_us(time_us) + ("*" if source == "compiled" else "")
 
 
 def _registers(found: Figures) -> str:
@@ -147,7 +166,7 @@ def _kernel_name(kernel: AlternativeKernel) -> Text:
 
 
 def _kernel_figures(kernel: AlternativeKernel) -> list[str]:
-    figures = [format_bytes(kernel.dram_bytes), format_us(kernel.predicted_us)]
+    figures = [format_bytes(kernel.dram_bytes), _predicted(kernel.predicted_us, kernel.predicted_from)]
     found = kernel.resources
     if found is None or found.source != "compiled":
         return [*figures, "-", "-", "-", "-"]

@@ -89,6 +89,9 @@ class KernelRow:
         floor_us: the least time for those bytes, or of an empty kernel.
         predicted_us: modelled time.
         resources: of a GPU kernel; None for a CPU kernel.
+        predicted_from: what the model went by: `compiled` (instructions and registers of the compiled kernel) or
+            `modelled` (bytes and launches alone).
+        bound_by: what the time goes to by a model of the compiled kernel; empty where there is none.
     """
 
     name: str
@@ -99,6 +102,8 @@ class KernelRow:
     floor_us: float
     predicted_us: float
     resources: KernelResources | None = None
+    predicted_from: str = "modelled"
+    bound_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,7 @@ class Figures:
 
     Attributes:
         predicted_us: time of all of them; None where it cannot be told.
-        time_source: where the time comes from: `modelled`.
+        time_source: what the model of the time went by, as `KernelRow.predicted_from`.
         regs_per_thread: the most of any of them; None where they were not compiled.
         spill_bytes: bytes a thread that all of them spill and reload.
         occupancy: the least of any of them.
@@ -183,7 +188,7 @@ class CandidateRow:
     """One fusion that the planner thought of, taken or refused, in the order in which they were tried.
 
     Attributes:
-        kind: `vertical`, `siblings`, `horizontal` or `inline`.
+        kind: `vertical`, `siblings`, `horizontal`, `inline`, or `fission`: the split of a compiled kernel.
         first, second: the two sides.
         taken: whether the fusion was made.
         code, meaning, detail: the reason.
@@ -215,6 +220,7 @@ class AlternativeKernel:
         dram_bytes: bytes that it moves; counted from shapes.
         predicted_us: modelled time.
         resources: of a GPU kernel, compiled for this answer; None for a CPU kernel.
+        predicted_from: as `KernelRow.predicted_from`.
     """
 
     name: str
@@ -222,6 +228,7 @@ class AlternativeKernel:
     dram_bytes: int
     predicted_us: float
     resources: KernelResources | None = None
+    predicted_from: str = "modelled"
 
 
 @dataclass(frozen=True, slots=True)

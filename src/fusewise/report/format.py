@@ -32,6 +32,11 @@ def format_error(error: float | None) -> str:
     return "0" if error == 0 else f"{error:.1e}"
 
 
+def format_count(number: int, noun: str) -> str:
+    """`1 kernel`, `2 kernels`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def format_share(share: float | None) -> str:
     """A share as `12%`, or a dash where there is none."""
     return "-" if share is None else f"{100 * share:.0f}%"
