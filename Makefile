@@ -10,13 +10,14 @@ READY := $(if $(filter command,$(firstword $(origin PY))),,$(VENV)/.ready)
 export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test fmt gpu-test golden clean
+.PHONY: help venv demo test fmt gpu-test golden lab clean
 
 help:
 	@echo "make demo      capture, fuse, verify, time and explain a transformer block on this machine"
 	@echo "make test      linters, types, import contract and every test that needs no GPU"
 	@echo "make gpu-test  the tests that need a CUDA device"
 	@echo "make golden    write the golden files again; then read the diff"
+	@echo "make lab       time the lab on this machine (DEVICE=cpu or a GPU's name) and write docs/lab.md again"
 	@echo "make fmt       format, and fix what the linter can fix"
 	@echo "make venv      only set up $(VENV)"
 	@echo "make clean     remove $(VENV) and the tools' caches"
@@ -55,6 +56,18 @@ gpu-test: $(READY)
 
 golden: $(READY)
 	$(PY) -m pytest -q tests/golden tests/offline/test_golden_registers.py --update-golden
+
+# Some minutes, on a machine that does nothing else.
+DEVICE = cpu
+LAB = $(PY) -m fusewise lab
+lab: $(READY)
+	for verb in sweep fat modes phases; do $(LAB) $$verb --device $(DEVICE) \
+	    --csv benchmarks/results/lab-$(DEVICE)-$$verb.csv --plot docs/img/lab-$(DEVICE)-$$verb.png || exit 1; done
+	$(LAB) sweep --published --device $(DEVICE) --csv benchmarks/results/lab-$(DEVICE)-sweep-published.csv \
+	    --plot docs/img/lab-$(DEVICE)-sweep-published.png
+	if [ $(DEVICE) != cpu ]; then $(LAB) modes --published --device $(DEVICE) \
+	    --csv benchmarks/results/lab-$(DEVICE)-modes-published.csv; fi
+	$(PY) docs/make_lab.py
 
 fmt: $(READY)
 	$(PY) -m ruff check --fix .

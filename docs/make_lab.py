@@ -40,6 +40,7 @@ How much does fusing gain, why, and what does it cost once many values must stay
     fusewise lab sweep --published         the original's own protocol
 
 `--csv` writes the rows, and beside them a JSON with clocks, power limit, driver and versions; `--plot` draws them.
+`make lab DEVICE=cpu` (or a GPU's name) measures all of it and writes this page again.
 
 | row | what it is |
 |---|---|
