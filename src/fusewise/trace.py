@@ -12,14 +12,17 @@ if TYPE_CHECKING:
 _KEPT = 256
 
 _lock = threading.Lock()
-_compiled: deque[Compiled] = deque(maxlen=_KEPT)
+_compiled: deque[tuple[str, Compiled]] = deque(maxlen=_KEPT)
 _counters: Counter[str] = Counter()
 
 
 def record(compiled: Compiled) -> None:
     """Notes one compile."""
+    from torch._guards import CompileContext
+
+    number = CompileContext.current_compile_id()
     with _lock:
-        _compiled.append(compiled)
+        _compiled.append((str(number or ""), compiled))
         _counters[f"compiled.{compiled.role}"] += 1
 
 
@@ -37,6 +40,11 @@ def counters() -> dict[str, int]:
 
 def compiled() -> list[Compiled]:
     """The compiles since the last `clear`, oldest first (the newest 256)."""
+    return [made for _, made in compiled_by()]
+
+
+def compiled_by() -> list[tuple[str, Compiled]]:
+    """The same, each with the number that PyTorch gives the compile (`0/1`: the first function, its second compile)."""
     with _lock:
         return list(_compiled)
 
@@ -44,7 +52,7 @@ def compiled() -> list[Compiled]:
 def last() -> Compiled | None:
     """The newest compile, or None."""
     with _lock:
-        return _compiled[-1] if _compiled else None
+        return _compiled[-1][1] if _compiled else None
 
 
 def clear() -> None:
