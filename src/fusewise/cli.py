@@ -14,6 +14,7 @@ import typer
 from fusewise import __version__
 from fusewise.commands import device
 from fusewise.commands.bench import bench
+from fusewise.commands.bisect import bisect
 from fusewise.commands.calc import calc
 from fusewise.commands.common import errors, exit_code, print_error
 from fusewise.commands.demo import demo
@@ -36,7 +37,7 @@ app = typer.Typer(
     help="A kernel-fusion compiler for PyTorch that knows when not to fuse.",
     epilog="Exit codes: 0 fine, 1 a finding, 2 bad usage, 3 something is missing on this machine.",
 )
-for verb in (demo, explain, verify, plan, check, bench, show, calc, lab, doctor):
+for verb in (demo, explain, verify, bisect, plan, check, bench, show, calc, lab, doctor):
     app.command()(verb)
 app.add_typer(device.app, name="device")
 

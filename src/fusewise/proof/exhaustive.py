@@ -28,7 +28,7 @@ from fusewise.measure import machine
 from fusewise.pipeline import Compiled, compile_graph
 from fusewise.plan.plan import KernelStep
 from fusewise.proof.compare import same_bits
-from fusewise.proof.op_cases import CASES, OpCase, pointwise_ops
+from fusewise.proof.op_cases import CASES, FIXED_SIZES, OpCase, pointwise_ops
 from fusewise.proof.op_values import all_values, hard_values, pairs, partner, random_values, spread_values
 from fusewise.proof.run import Progress
 from fusewise.report.proofs import ExhaustiveReport, ExhaustiveRow, OpMismatch
@@ -52,6 +52,7 @@ _BATCH = 8  # ops that are compiled together
 _CHUNK = {"cpu": 1 << 20, "cuda": 1 << 24}
 # Every tail of every vector width (64 bytes of u8), and the blocks of eager's loops.
 _LENGTHS = (*range(2, 200), 255, 256, 257, 511, 1023, 1025, 4095, 4097)
+_FEW_LENGTHS = (16, 37, 131, 1025)  # where each length is a compile of its own
 _LARGE = 3 * 32768 + 17  # eager shares out from 32,768 elements on
 _THREADS = (1, 2, 3)
 
@@ -194,10 +195,10 @@ def _claims(all_rows: bool) -> Iterator[None]:
 
 
 def _batches(cases: Sequence[OpCase]) -> list[list[OpCase]]:
-    """Calls of one tensor, then of two: what is compiled together has the same operands."""
+    """What is compiled together: calls of one tensor, of two, and those with fixed sizes."""
     found: list[list[OpCase]] = []
-    for arity in (1, 2):
-        same = [c for c in cases if c.arity == arity]
+    for arity, fixed in ((1, False), (2, False), (1, True), (2, True)):
+        same = [c for c in cases if c.arity == arity and (c.name in FIXED_SIZES) == fixed]
         found += [same[i : i + _BATCH] for i in range(0, len(same), _BATCH)]
     return found
 
@@ -239,7 +240,7 @@ class _Run:
             if layout is CONTIGUOUS:
                 for tally, (fused, reason) in zip(tallies, built.fates, strict=True):
                     tally.fused, tally.reason = fused, reason
-            for n in _LENGTHS:
+            for n in _FEW_LENGTHS if built.fixed else _LENGTHS:
                 self._compare(built, tallies, self._operands(layout, n, cases[0].arity), layout.name)
             for threads in _THREADS if self.kind == "cpu" else (1,):
                 if self.kind == "cpu":
@@ -338,12 +339,15 @@ class _Built:
     def __init__(self, cases: Sequence[OpCase], dtype: torch.dtype, example: Tensors, options: Any) -> None:
         functions = [c.function(dtype) for c in cases]
         self.counts: list[int] = [len(_tensors(f(*example))) for f in functions]
+        self.fixed = any(c.name in FIXED_SIZES for c in cases)
+        self._options = options
+        self._calls: dict[Any, Any] = {}
 
         def together(*tensors: torch.Tensor) -> list[torch.Tensor]:
             return [t for f in functions for t in _tensors(f(*tensors))]
 
-        graph = make_fx(together, tracing_mode="symbolic")(*example)
-        self._call = compile_graph(graph, list(example), options, role="inference")
+        self._together = together
+        self._compile(example)
         compiled = trace.last()
         assert compiled is not None
         fates = [_fate(compiled, position) for position in range(sum(self.counts))]
@@ -354,7 +358,17 @@ class _Built:
 
     def call(self, operands: Tensors) -> list[list[torch.Tensor]]:
         """The results of each call."""
-        return self._parts(self._call(list(operands)))
+        key = self._key(operands)
+        if key not in self._calls:
+            self._compile(operands)
+        return self._parts(self._calls[key](list(operands)))
+
+    def _compile(self, example: Tensors) -> None:
+        graph = make_fx(self._together, tracing_mode="fake" if self.fixed else "symbolic")(*example)
+        self._calls[self._key(example)] = compile_graph(graph, list(example), self._options, role="inference")
+
+    def _key(self, operands: Tensors) -> Any:
+        return tuple((t.shape, t.stride()) for t in operands) if self.fixed else None
 
     def _parts(self, values: Sequence[Any]) -> list[list[Any]]:
         found, at = [], 0

@@ -22,6 +22,9 @@ NO_ARITHMETIC = frozenset(
     f"aten.{name}.default" for name in ("alias", "detach", "lift_fresh", "contiguous", "lift_fresh_copy")
 ) | {"prims.view_of.default"}
 
+# torch traces these with fixed sizes only.
+FIXED_SIZES = frozenset({"aten.hardshrink_backward.default", "aten.softshrink_backward.default"})
+
 Kind = Literal["float", "integer", "number", "any"]
 
 
