@@ -43,3 +43,10 @@ def test_the_walkthrough_is_up_to_date(request: pytest.FixtureRequest) -> None:
 def test_the_page_of_the_lab_is_up_to_date(request: pytest.FixtureRequest) -> None:
     made = generator("make_lab")
     compare(made, made.page(), request.config.getoption("--update-golden"))
+
+
+@only_with_the_pinned_torch
+def test_the_page_of_the_gate_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    pytest.importorskip("triton")
+    made = generator("make_gate")
+    compare(made, made.page(), request.config.getoption("--update-golden"))
