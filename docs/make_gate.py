@@ -99,8 +99,8 @@ No spill, no graph break and no fallback is allowed unless you say otherwise (`m
 {_block(message)}
 ## Why
 
-`fusewise explain --why A B` answers for one pair: names of kernels, operators (`gelu`) or lines (`{line}`). Both ways to
-run the pair are compiled, as two kernels and as one.
+`fusewise explain --why A B` answers for one pair: names of kernels, operators (`gelu`) or lines (`{line}`). Both ways
+to run the pair are compiled, as two kernels and as one.
 
 {_block(why)}
 `--candidates` lists every fusion that was tried, taken or refused, and `--staircase` draws occupancy for each kernel.
