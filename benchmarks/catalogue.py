@@ -6,6 +6,7 @@ from benchmarks import (
     activations,
     attention,
     blocks,
+    boundary,
     chains,
     convs,
     gemms,
@@ -29,6 +30,7 @@ FAMILIES = (
     routing,
     optim,
     blocks,
+    boundary,
 )
 
 PROGRAMS: dict[str, Program] = {program.name: program for family in FAMILIES for program in family.PROGRAMS}

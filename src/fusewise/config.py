@@ -11,6 +11,8 @@ from fusewise.errors import UnknownName, UsageError
 
 Policy = Literal["conservative", "balanced", "aggressive"]
 POLICIES: tuple[str, ...] = get_args(Policy)
+Fission = Literal["auto", "never", "always"]
+FISSIONS: tuple[str, ...] = get_args(Fission)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +27,15 @@ class Options:
         check: run the IR verifier between passes (also `FUSEWISE_CHECK=1`).
         fuel: the greatest number of fusions taken, to bisect a wrong result (also `FUSEWISE_FUEL`);
             None: no limit.
+        fission: whether a GPU kernel that registers hold back is split in two: `auto` where the parts are predicted to
+            be faster, `never`, or `always` at the best place, to time what `auto` did not choose.
     """
 
     policy: Policy = "balanced"
     strict: bool = False
     check: bool = False
     fuel: int | None = None
+    fission: Fission = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,9 @@ def make_options(**given: object) -> Options:
     policy = merged.get("policy", "balanced")
     if policy not in POLICIES:
         raise UnknownName("policy", str(policy), POLICIES)
+    fission = merged.get("fission", "auto")
+    if fission not in FISSIONS:
+        raise UnknownName("fission", str(fission), FISSIONS)
     return Options(**merged)  # type: ignore[arg-type]
 
 

@@ -135,7 +135,7 @@ def plan_captured(
 
     Args:
         compiler: compiles kernels for a GPU while it is planned (`compiler_for`), so that schedules and splits go by
-            what the machine code uses; None: by the model alone, and nothing is compiled.
+            what the machine code uses; None: registers and instructions are modelled, and nothing is compiled.
     """
     if options.check:
         check(captured.graph)
@@ -143,8 +143,9 @@ def plan_captured(
     def make(cuts: Sequence[Cut]) -> Plan:
         return make_plan(captured.graph, machine, options.fuel, options.policy, cuts)
 
-    if compiler is not None and machine.gpu is not None:
-        refined = refine(make, Pricer(machine.gpu, compiler), fission=options.fuel is None)
+    if machine.gpu is not None:
+        fission = options.fission if options.fuel is None else "never"
+        refined = refine(make, Pricer(machine.gpu, compiler), fission)
         plan, kernels = refined.plan, refined.kernels
     else:
         plan = make(())

@@ -246,6 +246,7 @@ def _predict(file: Path, device: str, names: tuple[str, ...], out: Path | None, 
     for label, reason in found.left_out:
         say(f"left out: {label}: {reason}")
     say(f"median error {found.median_error:.1%}, 90th percentile {found.p90_error:.1%}, {len(found.rows)} programs")
+    say(f"registers within 15% or 8 of the compiled kernel: {found.registers_within:.0%}")
 
 
 def _write_table(page: Path, found: BenchResult) -> None:

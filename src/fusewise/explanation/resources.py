@@ -9,6 +9,8 @@ from fusewise.device import GpuModel, staircase
 from fusewise.device.occupancy import occupancy
 from fusewise.errors import CompileFailed, CompilerMissing
 from fusewise.lower.kernel import Kernel
+from fusewise.lower.registers import predict_resources
+from fusewise.plan.resources import Resources
 from fusewise.report.documents import KernelResources, OccupancyStep
 
 FIRST_STEP = 16  # registers a thread from which a staircase starts: with fewer, nothing changes
@@ -45,13 +47,18 @@ def build_for(gpu: GpuModel, kernel: Kernel, policy: Policy) -> GpuBuild:
         used = read_resources(compiled, kernel, sass=False)
     except (CompilerMissing, CompileFailed) as cause:
         problem = f"{cause.problem}. {cause.remedy}".strip()
-        return GpuBuild(KernelResources("unknown", note=cause.problem), texts, problem=problem)
+        used = predict_resources(kernel, instructions=1.0)
+        return GpuBuild(_resources(gpu, used, "modelled", cause.problem), texts, problem=problem)
     if "ptx" in compiled.asm:
         texts["ptx"] = compiled.asm["ptx"]
+    return GpuBuild(_resources(gpu, used, "compiled"), texts, compiled.asm.get("cubin"))
+
+
+def _resources(gpu: GpuModel, used: Resources, source: str, note: str = "") -> KernelResources:
     threads = used.num_warps * gpu.arch.warp_size
     held = occupancy(gpu.arch, used.regs_per_thread, used.shared_bytes, threads)
-    resources = KernelResources(
-        source="compiled",
+    return KernelResources(
+        source=source,
         regs_per_thread=used.regs_per_thread,
         spill_store_bytes=used.spill_store_bytes,
         spill_load_bytes=used.spill_load_bytes,
@@ -66,5 +73,5 @@ def build_for(gpu: GpuModel, kernel: Kernel, policy: Policy) -> GpuBuild:
             OccupancyStep(s.regs_from, s.regs_to, s.blocks_per_sm, s.fraction, s.limiter)
             for s in staircase(gpu.arch, used.shared_bytes, threads, min(used.regs_per_thread, FIRST_STEP))
         ),
+        note=note,
     )
-    return GpuBuild(resources, texts, compiled.asm.get("cubin"))

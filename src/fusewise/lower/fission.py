@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
+from fusewise.config import Fission
 from fusewise.ir.graph import Graph
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.price import Priced, Pricer
@@ -46,23 +48,24 @@ class Refined:
         return {name: p.kernel for name, p in self.priced.items()}
 
 
-def refine(make: MakePlan, pricer: Pricer, fission: bool = True) -> Refined:
+def refine(make: MakePlan, pricer: Pricer, fission: Fission = "auto") -> Refined:
     """The plan with compiled schedules, and with kernels split where that is predicted to be faster.
 
     Args:
         make: plans the graph with the given cuts.
-        fission: look for splits.
+        fission: `auto`, `never`, or `always`: each kernel with a place to cut is cut, however the times are predicted.
     """
     cuts: list[Cut] = []
     best = _priced(make(cuts), pricer)
     decisions: list[Decision] = []
     seen: set[frozenset[int]] = set()
-    for _ in range(_MOST_SPLITS if fission else 0):
-        step = next((s for s in best.plan.kernels if frozenset(s.nodes) not in seen and _in_trouble(best, s)), None)
+    forced = fission == "always"
+    for _ in range(0 if fission == "never" else _MOST_SPLITS):
+        step = next((s for s in best.plan.kernels if _is_next(s, best, seen, forced)), None)
         if step is None:
             break
         seen.add(frozenset(step.nodes))
-        must_us = best.time_us - (1 - _MUST_GAIN) * best.priced[step.name].time_us
+        must_us = inf if forced else best.time_us - (1 - _MUST_GAIN) * best.priced[step.name].time_us
         tried: list[tuple[Refined, Cut]] = []
         for cut in cheapest_cuts(best.plan.graph, step):
             plan = make([*cuts, cut])
@@ -161,6 +164,13 @@ def _least_us(plan: Plan, before: Refined, pricer: Pricer) -> float:
     """Time of a plan if each kernel that is new in it ran at its floor: what no compiling is needed for."""
     known = {(s.nodes, s.writes): before.priced[s.name].time_us for s in before.plan.kernels}
     return sum(known.get((s.nodes, s.writes)) or pricer.floor_us(s.dram_bytes) for s in plan.kernels)
+
+
+def _is_next(step: KernelStep, refined: Refined, seen: set[frozenset[int]], forced: bool) -> bool:
+    nodes = frozenset(step.nodes)
+    if forced:
+        return not any(nodes <= whole for whole in seen)
+    return nodes not in seen and _in_trouble(refined, step)
 
 
 def _in_trouble(refined: Refined, step: KernelStep) -> bool:

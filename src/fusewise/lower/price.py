@@ -13,6 +13,7 @@ from fusewise.device.roofline import stream_bytes_per_s
 from fusewise.ir.graph import Graph
 from fusewise.lower.build import assemble, body_of, describe
 from fusewise.lower.kernel import Kernel
+from fusewise.lower.registers import predict_resources
 from fusewise.lower.work import work_of
 from fusewise.plan.cost import value_bytes
 from fusewise.plan.gpu_cost import Prediction, predict
@@ -45,9 +46,13 @@ class Priced:
 
 
 class Pricer:
-    """Builds and prices the kernels of plans for one GPU; what was compiled once is remembered."""
+    """Builds and prices the kernels of plans for one GPU; what was compiled once is remembered.
 
-    def __init__(self, gpu: GpuModel, compile_kernel: Compile) -> None:
+    Args:
+        compile_kernel: None: registers and instructions are modelled, and predictions say so.
+    """
+
+    def __init__(self, gpu: GpuModel, compile_kernel: Compile | None) -> None:
         self.gpu = gpu
         self._compile = compile_kernel
         self._known: dict[Kernel, Resources] = {}
@@ -61,15 +66,18 @@ class Pricer:
         axes, body = body_of(plan.graph, step.region, step.writes, plan.layouts, skip_masked=True)
         hints = plan.graph.hints()
         best: Priced | None = None
-        for schedule in choose_gpu_schedule(describe(axes, body, hints), self.gpu.sm_count)[:FINALISTS]:
+        shape = describe(axes, body, hints)
+        finalists = FINALISTS if self._compile else 1  # nothing but a compiler tells close ones apart
+        source = "compiled" if self._compile else "modelled"
+        for schedule in choose_gpu_schedule(shape, self.gpu.sm_count)[:finalists]:
             kernel = assemble(step.name, axes, body, schedule, hints)
             work = work_of(kernel, hints)
             read, written = dram_bytes(plan.graph, step, work)
             floor_us = self.floor_us(read + written)
             if floor_us < self.gpu.launch_us + _TOO_SMALL_US:
                 return Priced(kernel, None, None, floor_us)
-            used = self._used(kernel)
-            found = Priced(kernel, used, predict(self.gpu, work, used, read, written), floor_us)
+            used = self._used(kernel, shape.instructions)
+            found = Priced(kernel, used, predict(self.gpu, work, used, read, written, source), floor_us)
             if best is None or found.time_us < _WORTH_IT * best.time_us:
                 best = found
             if best.time_us <= _GOOD_ENOUGH * floor_us:
@@ -81,7 +89,9 @@ class Pricer:
         """Launch, and the bytes at the memory's rate, at least one round trip."""
         return self.gpu.launch_us + max(moved_bytes / stream_bytes_per_s(self.gpu).value, self.gpu.dram_latency_s) * 1e6
 
-    def _used(self, kernel: Kernel) -> Resources:
+    def _used(self, kernel: Kernel, instructions: float) -> Resources:
+        if self._compile is None:
+            return predict_resources(kernel, instructions)
         key = replace(kernel, name="")
         if key not in self._known:
             self._known[key] = self._compile(kernel)

@@ -17,6 +17,7 @@ from fusewise.capture.trace import Traced, trace_fn
 from fusewise.config import Options
 from fusewise.device.figures import Figure
 from fusewise.errors import FusewiseError, UsageError
+from fusewise.lower.registers import predict_registers
 from fusewise.measure.machine import commit, now, versions
 from fusewise.measure.program import Program
 from fusewise.measure.results import BenchResult, BenchRow
@@ -33,11 +34,19 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True, slots=True)
 class KernelPrediction:
-    """One kernel: its predicted time in us and what binds it; empty where only its floor is known."""
+    """One kernel.
+
+    Attributes:
+        predicted_us: its time.
+        bound_by: what binds it; empty where it is so small that only its floor is known.
+        regs_predicted, regs_compiled: registers a thread, before and after compiling; None where it was not compiled.
+    """
 
     name: str
     predicted_us: float
     bound_by: str
+    regs_predicted: int
+    regs_compiled: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,12 @@ class Predictions:
         """Their 90th percentile."""
         return percentile([abs(r.error) for r in self.rows], 0.9)
 
+    @property
+    def registers_within(self) -> float:
+        """Share of the compiled kernels whose registers were predicted within 15% or 8 registers."""
+        pairs = [(k.regs_predicted, k.regs_compiled) for r in self.rows for k in r.kernels if k.regs_compiled]
+        return sum(abs(a - b) <= max(8, 0.15 * b) for a, b in pairs) / len(pairs) if pairs else 1.0
+
     def worst(self, count: int = 5) -> list[ProgramPrediction]:
         """The rows that are furthest off."""
         return sorted(self.rows, key=lambda r: -abs(r.error))[:count]
@@ -94,6 +109,7 @@ class Predictions:
             "device": self.device,
             "median_error": self.median_error,
             "p90_error": self.p90_error,
+            "registers_within": self.registers_within,
             "rows": [asdict(r) | {"error": r.error} for r in self.rows],
             "left_out": [list(item) for item in self.left_out],
             "versions": versions(),
@@ -159,11 +175,15 @@ def _predict(row: BenchRow, program: Program, machine: Machine) -> ProgramPredic
     total_us = 0.0
     for traced in _traced(row, program):
         captured = import_graph(traced.gm, traced.example_inputs, "balanced", "cuda")
-        plan, _ = plan_captured(captured, Options(), machine, compiler_for(machine, "balanced"))
+        plan, built = plan_captured(captured, Options(), machine, compiler_for(machine, "balanced"))
         for step in plan.steps:
             if isinstance(step, KernelStep):
-                bound = step.prediction.bound_by if step.prediction else ""
-                kernels.append(KernelPrediction(step.name, step.predicted_us, bound))
+                regs = predict_registers(built[step.name])
+                if (known := step.prediction) is None:
+                    kernels.append(KernelPrediction(step.name, step.predicted_us, "", regs, None))
+                else:
+                    found = KernelPrediction(step.name, step.predicted_us, known.bound_by, regs, known.regs_per_thread)
+                    kernels.append(found)
                 total_us += step.predicted_us
             elif isinstance(step, OpaqueStep):
                 name = captured.opaques[plan.graph[step.node].attr("key")].name

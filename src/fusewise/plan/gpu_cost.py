@@ -40,6 +40,7 @@ class Prediction:
         spill_us: the part of memory_us that spilled registers cost.
         bound_by: `memory`, `compute`, `latency` or `launch`.
         busiest: the unit that sets compute_us: issue, integer, float, convert, special, shuffle, shared or global.
+        regs_per_thread, spill_bytes: of a thread; spills as stored and loaded again.
         residency: blocks an SM and what limits them.
         source: `compiled` where registers and instructions were read off the machine code, else `modelled`.
     """
@@ -51,6 +52,8 @@ class Prediction:
     spill_us: float
     bound_by: str
     busiest: str
+    regs_per_thread: int
+    spill_bytes: int
     residency: Occupancy
     source: str
 
@@ -88,6 +91,8 @@ def predict(
         spill_us=spill_us,
         bound_by=max(parts, key=lambda name: parts[name]),
         busiest=busiest,
+        regs_per_thread=used.regs_per_thread,
+        spill_bytes=used.spill_store_bytes + used.spill_load_bytes,
         residency=held,
         source=source,
     )
