@@ -50,3 +50,8 @@ def test_the_page_of_the_gate_is_up_to_date(request: pytest.FixtureRequest) -> N
     pytest.importorskip("triton")
     made = generator("make_gate")
     compare(made, made.page(), request.config.getoption("--update-golden"))
+
+
+def test_the_page_of_guarantees_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    made = generator("make_guarantees")
+    compare(made, made.page(), request.config.getoption("--update-golden"))
