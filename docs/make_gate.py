@@ -58,8 +58,8 @@ fail in CI. They plan and compile for a GPU by name; none needs to be there, and
 Commit `plan.json`. It holds the request (file, inputs, devices, policy), the versions of torch and triton, and for each
 graph the kernels with their lines, bytes, registers, spills and shared memory, PyTorch's own kernels with the reason,
 graph breaks, and what runs as eager. There is no time in it and no path of your machine, and what you have measured
-with `fusewise device calibrate` plays no part: with the same versions everybody gets the same file. `--device` may
-be given several times. (A plan for `cpu` depends on the cores and caches of the machine that makes it.)
+with `fusewise device calibrate` plays no part: with the same versions everybody gets the same file. `--device h200,l4`
+holds both. (A plan for `cpu` depends on the cores and caches of the machine that makes it.)
 
 ## Check it
 
@@ -104,7 +104,7 @@ to run the pair are compiled, as two kernels and as one.
 
 {_block(why)}
 `--candidates` lists every fusion that was tried, taken or refused, and `--staircase` draws occupancy for each kernel.
-With `--device h200 --device l4` a table tells what is one kernel on one of them only. `--json` and `--html` hold all of
+With `--device h200,l4` a table tells what is one kernel on one of them only. `--json` and `--html` hold all of
 it.
 """
 

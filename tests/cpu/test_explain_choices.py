@@ -210,10 +210,11 @@ def test_views_of_the_command_line(file: Path, tmp_path: Path) -> None:
 @needs_triton
 def test_staircases_in_the_terminal_and_the_page(file: Path, tmp_path: Path) -> None:
     page = tmp_path / "out.html"
-    arguments = ["explain", f"{file}:good", "--inference", "--device", "h200", "--html", page]
+    arguments = ["explain", f"{file}:good", "--inference", "--device", "h200,cpu", "--html", page]
     code, out, _ = run(*arguments, "--staircase")
     assert code == 0 and "occupancy against registers a thread" in out and "◀" in out
     text = page.read_text()
+    assert "Side by side" in out and "most registers" in text
     assert '<svg class="stairs"' in text and 'class="here"' in text and "fusions tried" in text
     assert "◀" not in run(*arguments)[1]
     _, out, _ = run(*arguments, "--why", "relu", "mul")

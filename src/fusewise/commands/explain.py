@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fusewise.commands.common import JsonOption, console, gradients, print_json, progress_bar, say
-from fusewise.commands.options import InferenceOption, InputOption, PolicyOption, TargetArgument
+from fusewise.commands.options import InferenceOption, InputOption, PolicyOption, TargetArgument, split_names
 from fusewise.errors import UsageError
 
 
@@ -17,7 +17,7 @@ def explain(
     input: InputOption = None,
     device: Annotated[
         list[str] | None,
-        typer.Option(help="cpu, cuda, or a name of `fusewise device list`; repeat it for several side by side."),
+        typer.Option(help="cpu, cuda, or a name of `fusewise device list`; several side by side with commas."),
     ] = None,
     policy: PolicyOption = "balanced",
     inference: InferenceOption = False,
@@ -36,7 +36,7 @@ def explain(
 
     \b
     fusewise explain model.py:block
-    fusewise explain model.py:block --input "x:bf16[8192,4096]+grad" --device h200 --device l4
+    fusewise explain model.py:block --input "x:bf16[8192,4096]+grad" --device h200,l4
     fusewise explain model.py:block --device h200 --why gelu layer_norm
     fusewise explain model.py:block --device h200 --why 12 14
     fusewise explain model.py:block --html block.html
@@ -67,7 +67,7 @@ def explain(
             loaded.function,
             loaded.args,
             loaded.kwargs,
-            device or [default_device((loaded.args, loaded.kwargs))],
+            split_names(device) or [default_device((loaded.args, loaded.kwargs))],
             options,
             target,
             show,

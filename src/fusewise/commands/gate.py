@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fusewise.commands.common import FINDING, JsonOption, console, gradients, print_json, progress_bar, say
-from fusewise.commands.options import InferenceOption, InputOption, PolicyOption, TargetArgument
+from fusewise.commands.options import InferenceOption, InputOption, PolicyOption, TargetArgument, split_names
 from fusewise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def plan(
     input: InputOption = None,
     device: Annotated[
         list[str] | None,
-        typer.Option(help="A name of `fusewise device list`, or cpu; repeat it for several.  [default: h200]"),
+        typer.Option(help="A name of `fusewise device list`, or cpu; several with commas.  [default: h200]"),
     ] = None,
     policy: PolicyOption = "balanced",
     inference: InferenceOption = False,
@@ -49,7 +49,8 @@ def plan(
 
     if save is not None and not save.parent.is_dir():
         raise UsageError(f"no folder {save.parent} to write {save.name} to.")
-    request = Request(target, tuple(input or ()), tuple(dict.fromkeys(device or [DEFAULT_DEVICE])), policy, inference)
+    devices = tuple(dict.fromkeys(split_names(device) or [DEFAULT_DEVICE]))
+    request = Request(target, tuple(input or ()), devices, policy, inference)
     explanation, state = _planned(request, json)
     if save is not None:
         _write(save, replace(state, request=_moved(request, Path.cwd(), save.parent)))

@@ -15,3 +15,8 @@ PolicyOption = Annotated[str, typer.Option(help="conservative, balanced or aggre
 InferenceOption = Annotated[
     bool, typer.Option("--inference", help="Without gradients, and a module in evaluation mode.")
 ]
+
+
+def split_names(texts: list[str] | None) -> list[str]:
+    """Names given by repeating an option, or in one text with commas between them."""
+    return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import itertools
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -19,6 +20,8 @@ from fusewise.errors import UnknownName, UsageError
 
 EXAMPLES = "example_inputs"
 SEED = 0
+
+_loads = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,9 @@ def _import(place: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"no file {path}.", _nearest_file(path))
-    name = f"{path.stem} of the command line"  # no name that anybody imports: a file called json.py harms nobody
+    # no name that anybody imports, so that a file called json.py harms nobody; and a new one each time, since Dynamo
+    # remembers modules by name
+    name = f"{path.stem} {next(_loads)} of the command line"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file.", "Write FILE.py:NAME or module:NAME.")

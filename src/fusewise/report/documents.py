@@ -359,6 +359,21 @@ class DevicePlan:
         """Sum of the kernels' predicted times."""
         return sum(k.predicted_us for k in self.kernels)
 
+    @property
+    def most_regs(self) -> int | None:
+        """Registers a thread of the kernel with most; None where none was compiled."""
+        return max((k.resources.regs_per_thread or 0 for k in self._compiled if k.resources), default=None)
+
+    @property
+    def spill_bytes(self) -> int | None:
+        """Bytes a thread that the kernels spill and load again; None where none was compiled."""
+        spilled = [k.resources.spill_bytes or 0 for k in self._compiled if k.resources]
+        return sum(spilled) if spilled else None
+
+    @property
+    def _compiled(self) -> tuple[KernelRow, ...]:
+        return tuple(k for k in self.kernels if k.resources is not None and k.resources.source == "compiled")
+
 
 @dataclass(frozen=True, slots=True)
 class GraphBreak:

@@ -122,9 +122,6 @@ def _device_overview(devices: Sequence[DevicePlan]) -> Table:
         title="Side by side",
     )
     for device in devices:
-        compiled = [k.resources for k in device.kernels if k.resources and k.resources.source == "compiled"]
-        regs = max((r.regs_per_thread or 0 for r in compiled), default=None)
-        spills = sum(r.spill_bytes or 0 for r in compiled) if compiled else None
         table.add_row(
             device.device,
             str(len(device.kernels)),
@@ -133,8 +130,8 @@ def _device_overview(devices: Sequence[DevicePlan]) -> Table:
             format_bytes(device.dram_bytes),
             format_us(device.floor_us),
             format_us(device.predicted_us),
-            _or_dash(regs),
-            _or_dash(spills),
+            _or_dash(device.most_regs),
+            _or_dash(device.spill_bytes),
         )
     return table
 
