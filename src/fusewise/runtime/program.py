@@ -141,6 +141,7 @@ class _Writer:
             "device": torch.device(plan.graph.device),
         }
         self.names: dict[int, str] = {}
+        self.laid_out = self._laid_out()
         cuda = plan.graph.device.startswith("cuda")
         fast = getattr(torch._C._dynamo.guards, "_empty_strided_cuda" if cuda else "_empty_strided_cpu", None)
         # torch's own short way to an uninitialised tensor costs a third of empty_strided; it may go away
@@ -246,12 +247,28 @@ class _Writer:
             self.line(f"code = {launch}({arguments})")
             self.line(f"if code: fail({described}, code)")
 
+    def _is_whole(self, place: Placement, shape: tuple[Size, ...]) -> bool:
+        """True where a placement is its base itself."""
+        alike = same_all(shape, self.graph[place.base].shape)
+        return alike and same_all(place.strides, self.plan.layouts[place.base]) and same(place.offset, 0)
+
+    def _laid_out(self) -> frozenset[int]:
+        """Values whose strides must be the planned ones: those that a kernel reads, or that something views."""
+        found: set[int] = set()
+        placed = [(p, self.graph[o].shape) for p, o in zip(self.plan.outputs, self.graph.outputs, strict=True)]
+        for step in self.plan.steps:
+            if isinstance(step, KernelStep):
+                found.update(step.reads)
+            else:
+                args = self.graph[step.node].args
+                placed += [(p, self.graph[a].shape) for p, a in zip(step.operands, args, strict=True)]
+        return frozenset(found.union(p.base for p, shape in placed if not self._is_whole(p, shape)))
+
     def _real(self, place: Placement, shape: tuple[Size, ...]) -> str:
         """Text of the tensor that a placement describes."""
         name = self.names[place.base]
         base = self.graph[place.base]
-        whole = same_all(shape, base.shape) and same_all(place.strides, self.plan.layouts[place.base])
-        if whole and same(place.offset, 0):
+        if self._is_whole(place, shape):
             return name
         offset = str(place.offset)
         if base.op in ("input", "result"):
@@ -279,7 +296,7 @@ class _Writer:
                 self.line(f"{name} = {source}")
             node_result = self.graph[value]
             # a Python number ("scalar") stays one: only other opaque calls and the caller take it
-            if opaque.results[index] == "tensor" and node_result.shape:
+            if opaque.results[index] == "tensor" and node_result.shape and value in self.laid_out:
                 strides = _tuple(self.plan.layouts[value])
                 self.line(f"if {name}.stride() != {strides}: {name} = restride({name}, {strides})")
         self.line("r = None")
