@@ -33,6 +33,24 @@ BITS = {
     "inexact": "bits that may differ from eager's",
 }
 
+# Why the operators of a family that are not claimed cannot be matched.
+FUNCTIONS = (
+    "eager calls vector functions of MKL, SLEEF or the GPU's own library, or its compiler makes products and sums one;"
+    " on a CPU which of these it is can depend on an element's place"
+)
+SUMS = "they add or multiply many floats, and the order in which eager does depends on shape, device and threads"
+WHY = {
+    "Arithmetic": FUNCTIONS,
+    "Functions of one operand": FUNCTIONS,
+    "Activations and their gradients": FUNCTIONS,
+    "Reductions": SUMS,
+    "Softmax": SUMS,
+    "Norms": SUMS,
+    "Losses": f"{SUMS}; and they use functions such as exp and log",
+    "Views": "what they give depends on how eager's tensor lies in memory",
+    "Factories": "the memory is uninitialised, or not every element of eager's series was found to be reproduced",
+}
+
 HEAD = """# Supported operators
 
 <!-- Written by `python docs/make_ops.py`; a test compares it. Do not edit. -->
@@ -45,6 +63,8 @@ operators and says why. Matrix products, convolutions, attention and sorting alw
 An operator "with eager's bits" gives bit for bit what eager PyTorch gives. Under `conservative` the others run as
 PyTorch's own kernels; under the other policies they may be fused, and [policies](policies.md) says how far off they may
 be. A listed operator can still refuse a call (a complex dtype, for example): that call runs as in eager.
+[What is guaranteed](guarantees.md) has the counts: how many inputs were compared, how many differ, and which calls of
+operators with eager's bits stay eager all the same.
 
 `.default` is left out of the names. In-place forms arrive as the functional ones.
 """
@@ -69,7 +89,8 @@ def page() -> str:
         for exactness, meaning in BITS.items():
             names = sorted(grouped.get((title, exactness), []))
             if names:
-                parts.append(f"\n{meaning[0].upper()}{meaning[1:]}: {', '.join(f'`{n}`' for n in names)}.\n")
+                why = f" ({WHY[title]})" if exactness == "inexact" else ""
+                parts.append(f"\n{meaning[0].upper()}{meaning[1:]}{why}: {', '.join(f'`{n}`' for n in names)}.\n")
     parts.append(RANDOM.format(names="`, `".join(sorted(_short(str(op)) for op in RANDOM_RULES))))
     return "".join(parts)
 
