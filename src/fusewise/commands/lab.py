@@ -136,6 +136,7 @@ def _machine(device: str | None, may_compile_only: bool, settings: Settings) -> 
     """What runs the rows and the model of its GPU; no backend: the GPU of the model is not here."""
     from fusewise.lab.driver import need_driver, open_driver
 
+    device = device and device.lower()
     if device == "cpu":
         return _cpu(), None
     if device is None or device == "cuda":
