@@ -149,13 +149,16 @@ def test_the_stages_of_each_kernel_are_kept() -> None:
     assert cpu.stages == ["graph", "plan", "ir", "cpp"] and 'extern "C"' in cpu.text("cpp")
 
 
-def test_without_triton_registers_are_unknown_and_the_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_triton_registers_are_modelled_and_the_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton_compile.importlib.util, "find_spec", lambda name: None)
     found = fusewise.explain(norm_then_product, *arguments(), device="l4")
     device = plan(found)
-    assert all(k.resources is not None and k.resources.source == "unknown" for k in device.kernels)
+    assert all(k.resources is not None and k.resources.source == "modelled" for k in device.kernels)
+    assert all(k.resources is not None and k.resources.regs_per_thread for k in device.kernels)
     assert len(device.notes) == 1 and "pip install triton" in device.notes[0]
-    assert "unknown" in str(found)
+    text = str(found)
+    assert "modelled, not compiled" in text and f"~{device.kernels[0].resources.regs_per_thread} registers" in text
+    assert device.most_regs is None  # of compiled ones
 
 
 def test_json_and_text() -> None:

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 
 from fusewise.device import Calibration
 from fusewise.device.calibration import store
-from fusewise.errors import CompilerMissing, UnknownName, UsageError
+from fusewise.errors import CompileFailed, CompilerMissing, UnknownName, UsageError
 from fusewise.gate.state import read_state
 from fusewise.runtime import triton_compile
 from fusewise.testing import assert_plan
@@ -133,6 +133,17 @@ def test_bad_input(file: Path, saved: Path) -> None:
     file.unlink()
     with pytest.raises(UsageError, match="no file"):
         run("check", saved)
+
+
+def test_a_kernel_that_cannot_be_compiled_is_a_fallback(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise CompileFailed("ptxas refuses the kernel")
+
+    monkeypatch.setattr(triton_compile, "compile_kernel", refuse)
+    code, out, _ = run("check", saved)
+    assert code == 1 and "worse: h200: 1 fallback, 0 before" in out and "ptxas refuses the kernel" in out
+    with pytest.raises(AssertionError, match="1 fallback, at most 0"):
+        assert_plan(torch.relu, torch.empty(64, device="meta"))
 
 
 def test_without_triton_there_is_no_gate(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def candidate_rows(graph: GraphExplainer, candidates: Iterable[Candidate]) -> tu
 
 def figures(predicted_us: float | None, resources: Sequence[KernelResources | None]) -> Figures:
     """Figures of kernels that run one after the other."""
-    known = [r for r in resources if r is not None and r.source == "compiled"]
+    known = [r for r in resources if r is not None and r.regs_per_thread is not None]
     if not known or len(known) < len(resources):
         return Figures(predicted_us)
     return Figures(
@@ -31,7 +31,7 @@ def figures(predicted_us: float | None, resources: Sequence[KernelResources | No
         regs_per_thread=max(r.regs_per_thread or 0 for r in known),
         spill_bytes=sum(r.spill_bytes or 0 for r in known),
         occupancy=min(r.occupancy or 0.0 for r in known),
-        resources_source="compiled",
+        resources_source="compiled" if all(r.source == "compiled" for r in known) else "modelled",
     )
 
 
@@ -64,9 +64,10 @@ def _split(graph: GraphExplainer, decision: Decision) -> tuple[Figures, Figures]
     names = {graph.names[n] for n in steps if n is not None}
     rows = [row for row in graph.row.kernels if row.name in names]
     time_us = sum(row.predicted_us for row in rows)
-    here = replace(figures(time_us, [row.resources for row in rows]), time_source="compiled")
+    source = "compiled" if all(row.predicted_from == "compiled" for row in rows) else "modelled"
+    here = replace(figures(time_us, [row.resources for row in rows]), time_source=source)
     gain_us = decision.gain_us
-    other = Figures(time_us + gain_us if decision.taken else time_us - gain_us, "compiled")
+    other = Figures(time_us + gain_us if decision.taken else time_us - gain_us, source)
     return (other, here) if decision.taken else (here, other)
 
 

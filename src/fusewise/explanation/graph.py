@@ -101,7 +101,7 @@ class GraphExplainer:
             resources, cubin = build.resources, build.cubin
             texts |= build.texts
             if build.problem:
-                self.notes[f"Registers are unknown: {build.problem}"] = None
+                self.notes[f"Registers (~) are modelled, not compiled: {build.problem}"] = None
         else:
             from fusewise.codegen.cpp import unit
 

@@ -209,10 +209,10 @@ class _Asked:
         """The kernel of a step as the pipeline would make it, and its time where it is compiled for that."""
         graph, machine = self.graph, self.graph.plan.machine
         layouts = {v: layout_of(graph.graph, v) for v in (*step.reads, *step.writes)}
-        compiler = compiler_for(machine, graph.options.policy)
-        if compiler is None or graph.gpu is None:
+        if graph.gpu is None:
             return lower_step(graph.graph, step, layouts, machine), None
-        priced = Pricer(graph.gpu, compiler).price(replace(graph.plan, layouts=layouts), step)
+        pricer = Pricer(graph.gpu, compiler_for(machine, graph.options.policy))
+        priced = pricer.price(replace(graph.plan, layouts=layouts), step)
         return priced.kernel, priced.prediction
 
 

@@ -75,7 +75,8 @@ def _graph(graph: GraphPlan) -> GraphState:
 
 
 def _kernel(kernel: KernelRow) -> KernelState:
-    used = kernel.resources
+    found = kernel.resources
+    used = found if found is not None and found.source == "compiled" else None
     return KernelState(
         name=kernel.name,
         ops=kernel.ops,
@@ -85,5 +86,5 @@ def _kernel(kernel: KernelRow) -> KernelState:
         regs_per_thread=used.regs_per_thread if used else None,
         spill_bytes=used.spill_bytes if used else None,
         shared_bytes=used.shared_bytes if used else None,
-        problem=used.note if used else "",
+        problem=found.note if found is not None and used is None else "",
     )

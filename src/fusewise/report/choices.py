@@ -34,7 +34,7 @@ from fusewise.report.tables import table_of
 BAR_WIDTH = 32
 SOURCES = (
     "Bytes: counted from shapes. Times: modelled (*: from the compiled code). Registers, spills, shared memory: "
-    "compiled; occupancy follows."
+    "compiled (~: modelled); occupancy follows."
 )
 
 
@@ -105,7 +105,12 @@ def _predicted(time_us: float, source: str) -> str:
 def _registers(found: Figures) -> str:
     if found.regs_per_thread is None:
         return "-"
-    return f"{found.regs_per_thread}" + (f" +{found.spill_bytes} B spilled" if found.spill_bytes else "")
+    text = _about(found.regs_per_thread, found.resources_source)
+    return text + (f" +{found.spill_bytes} B spilled" if found.spill_bytes else "")
+
+
+def _about(registers: int | None, source: str) -> str:
+    return f"~{registers}" if source == "modelled" else str(registers)
 
 
 def _two(before: str, after: str) -> str:
@@ -168,11 +173,11 @@ def _kernel_name(kernel: AlternativeKernel) -> Text:
 def _kernel_figures(kernel: AlternativeKernel) -> list[str]:
     figures = [format_bytes(kernel.dram_bytes), _predicted(kernel.predicted_us, kernel.predicted_from)]
     found = kernel.resources
-    if found is None or found.source != "compiled":
+    if found is None or not found.is_known:
         return [*figures, "-", "-", "-", "-"]
     return [
         *figures,
-        str(found.regs_per_thread),
+        _about(found.regs_per_thread, found.source),
         f"{found.spill_bytes} B",
         format_bytes(found.shared_bytes or 0),
         f"{format_share(found.occupancy)} ({found.limiter})",

@@ -40,7 +40,8 @@ class KernelResources:
     """What a compiled kernel takes.
 
     Attributes:
-        source: `compiled` (read off the compiled kernel; occupancy follows from it) or `unknown`; `note` then says why.
+        source: `compiled` (read off the compiled kernel; occupancy follows from it), `modelled` where nothing could be
+            compiled, or `unknown`; `note` then says why.
         regs_per_thread: registers a thread.
         spill_store_bytes, spill_load_bytes: bytes a thread that the compiler moved out of registers.
         shared_bytes: shared memory a block.
@@ -67,6 +68,11 @@ class KernelResources:
     next_regs_up: int | None = None
     staircase: tuple[OccupancyStep, ...] = ()
     note: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        """True where there are figures, compiled or modelled."""
+        return self.regs_per_thread is not None
 
     @property
     def spill_bytes(self) -> int | None:
@@ -155,7 +161,7 @@ class Figures:
         regs_per_thread: the most of any of them; None where they were not compiled.
         spill_bytes: bytes a thread that all of them spill and reload.
         occupancy: the least of any of them.
-        resources_source: where registers, spills and occupancy come from: `compiled` or `unknown`.
+        resources_source: where registers, spills and occupancy come from: `compiled`, `modelled` or `unknown`.
     """
 
     predicted_us: float | None = None

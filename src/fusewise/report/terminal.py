@@ -226,10 +226,11 @@ def _contents(kernel: KernelRow) -> Text:
 
 
 def _resources(found: KernelResources | None) -> str:
-    if found is None or found.source != "compiled":
+    if found is None or not found.is_known:
         return "registers unknown"
+    about = "~" if found.source == "modelled" else ""
     lines = [
-        f"{found.regs_per_thread} registers",
+        f"{about}{found.regs_per_thread} registers",
         f"{found.spill_bytes} B spilled",
         f"{format_bytes(found.shared_bytes or 0)} shared",
     ]
