@@ -7,21 +7,27 @@ import math
 
 import pytest
 
+from fusewise.report.choices import candidate_table, distinct, staircase_table
 from fusewise.report.documents import (
+    CandidateRow,
+    CandidateSide,
     DevicePlan,
     Difference,
     Explanation,
+    Figures,
     GraphBreak,
     GraphPlan,
     KernelResources,
     KernelRow,
     NotFused,
+    OccupancyStep,
     ResultCheck,
     SourceLine,
     Verification,
     Wall,
 )
 from fusewise.report.format import format_bytes, format_ops, format_us
+from fusewise.report.terminal import plain_text
 
 HOSTILE = "<script>alert('x')</script>[bold red]{{ 7 * 7 }}"
 
@@ -118,3 +124,34 @@ def test_times(us: float, text: str) -> None:
 
 def test_ops() -> None:
     assert format_ops(("aten.mul.Tensor", "aten.add.Tensor", "aten.mul.Scalar", "mine.op")) == "mul x2, add, mine.op"
+
+
+def candidate(taken: bool, code: str, nodes: int = 1) -> CandidateRow:
+    side = CandidateSide("aten.mul.Tensor", SourceLine("f.py", 3, HOSTILE), nodes, "fused_mul_0")
+    return CandidateRow("vertical", side, side, taken, code, "meaning", HOSTILE, 64, 1.0, Figures(3.0), Figures(2.0))
+
+
+def test_refusals_that_repeat_are_one_row() -> None:
+    rows = [candidate(False, "cycle"), candidate(True, "saves-bytes"), candidate(True, "saves-bytes")]
+    rows += [candidate(False, "cycle", 5), candidate(False, "domain")]
+    found = distinct(rows)
+    assert [(row.code, row.first.nodes, times) for row, times in found] == [
+        ("saves-bytes", 1, 1),
+        ("saves-bytes", 1, 1),
+        ("cycle", 5, 2),
+        ("domain", 1, 1),
+    ]
+    graph = GraphPlan("forward", (), (), (), 2, candidates=tuple(rows))
+    text = plain_text(candidate_table(graph))
+    assert "2 x" in text and "[bold" in text and "--json has each" in text
+    page = Explanation("f", "balanced", (DevicePlan("l4", "L4", 1e9, 4.0, "datasheet", (graph,)),)).to_html()
+    assert "<script" not in page and "refused 2 times, at last:" in page
+
+
+def test_modelled_registers_are_marked() -> None:
+    steps = (OccupancyStep(16, 64, 8, 0.5, "registers"),)
+    found = explanation(
+        resources=KernelResources("modelled", 40, 0, 0, 0, 128, 8, 0.5, "registers", 32, 65, steps, "x")
+    )
+    assert "~40 registers" in str(found) and "~40" in found.to_html()
+    assert "◀ 40 registers" in plain_text(staircase_table("k", found.devices[0].kernels[0].resources))

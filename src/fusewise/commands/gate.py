@@ -26,7 +26,9 @@ def plan(
     input: InputOption = None,
     device: Annotated[
         list[str] | None,
-        typer.Option(help="A name of `fusewise device list`, or cpu; several with commas.  [default: h200]"),
+        typer.Option(
+            help="A name of `fusewise device list`, or cpu; several with commas.", show_default=DEFAULT_DEVICE
+        ),
     ] = None,
     policy: PolicyOption = "balanced",
     inference: InferenceOption = False,

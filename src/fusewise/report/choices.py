@@ -55,6 +55,28 @@ def candidate_summary(graph: GraphPlan) -> Text:
     return Text(f"{text}. `fusewise explain --candidates` lists them.", style="dim")
 
 
+def distinct(candidates: Sequence[CandidateRow]) -> list[tuple[CandidateRow, int]]:
+    """The candidates in order, each with how often it was tried.
+
+    A pair that stays refused is tried again whenever one of its kernels has grown: its last try stands for all.
+    """
+    times: Counter[object] = Counter(map(_pair, candidates))
+    left = times.copy()
+    found: list[tuple[CandidateRow, int]] = []
+    for row in candidates:
+        left[_pair(row)] -= 1
+        if not left[_pair(row)]:
+            found.append((row, times[_pair(row)]))
+    return found
+
+
+def _pair(row: CandidateRow) -> object:
+    if row.taken:
+        return id(row)
+    sides = tuple((side.op, side.line, side.kernel) for side in (row.first, row.second))
+    return row.kind, row.code, sides
+
+
 def candidate_table(graph: GraphPlan) -> RenderableType:
     """Every candidate in the order in which they were tried, before above after."""
     right = "right"
@@ -68,9 +90,9 @@ def candidate_table(graph: GraphPlan) -> RenderableType:
         ("occupancy\nbefore, after", right),
         title=f"{graph.role}: every fusion that was tried",
     )
-    for number, row in enumerate(graph.candidates, start=1):
+    for row, times in distinct(graph.candidates):
         table.add_row(
-            str(number),
+            f"{times} x" if times > 1 else "",
             Text.assemble(_side(row.first), "\n", _side(row.second)),
             _verdict(row),
             f"{format_bytes(row.bytes_saved)}\n{format_us(row.gain_us)}",
@@ -79,6 +101,8 @@ def candidate_table(graph: GraphPlan) -> RenderableType:
             _two(*(format_share(f.occupancy) for f in (row.before, row.after))),
         )
     note = "A dash: a kernel on the way that was not compiled; `--why` compiles both ways of a pair."
+    if len(distinct(graph.candidates)) < len(graph.candidates):
+        note += " N x: refused so often, as the kernels grew; the last time is shown, and --json has each."
     return Group(table, Text(f"{SOURCES} {note}", style="dim"))
 
 

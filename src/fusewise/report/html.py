@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from fusewise.report.choices import distinct
 from fusewise.report.documents import Explanation
 from fusewise.report.format import format_bytes, format_ops, format_place, format_share, format_us, short_op
 
@@ -22,6 +23,7 @@ def explanation_page(explanation: Explanation) -> str:
         "ops": format_ops,
         "op": short_op,
         "share": format_share,
+        "distinct": distinct,
     }
     environment.globals["place"] = format_place
     return environment.get_template("explanation.html.j2").render(explanation=explanation)
