@@ -142,8 +142,8 @@ def test_refusals_that_repeat_are_one_row() -> None:
         ("domain", 1, 1),
     ]
     graph = GraphPlan("forward", (), (), (), 2, candidates=tuple(rows))
-    text = plain_text(candidate_table(graph))
-    assert "2 x" in text and "[bold" in text and "--json has each" in text
+    text = plain_text(candidate_table(graph), width=200)
+    assert "2 x" in text and "[bold red]" in text and "--json has each" in text
     page = Explanation("f", "balanced", (DevicePlan("l4", "L4", 1e9, 4.0, "datasheet", (graph,)),)).to_html()
     assert "<script" not in page and "refused 2 times, at last:" in page
 
