@@ -311,3 +311,23 @@ def test_wrong_inputs_are_refused() -> None:
         run(graph, [])
     with pytest.raises(UsageError, match="shape"):
         run(graph, [np.zeros((3, 2), np.float32)])
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("dims", [[0], [0, 2]])
+def test_a_reduction_over_a_stack_joins_nothing(name: str, dims: list[int]) -> None:
+    b = Builder()
+    parts = [b.input((4, 5), F32) for _ in range(3)]
+    stacked = b.cat([b.reshape(p, [1, 4, 5]) for p in parts], 0)
+    graph = b.finish([b.reduce(name, stacked, dims)])
+    assert not [n for n in graph if n.op == "cat"]
+    drawn = np.random.default_rng(0)
+    values = [drawn.normal(size=(4, 5)).astype(np.float32) for _ in parts]
+    (found,) = run(graph, values)
+    np.testing.assert_allclose(found, getattr(np, name)(np.stack(values), axis=tuple(dims)), rtol=1e-6)
+
+
+def test_a_reduction_over_long_parts_stays_one() -> None:
+    b = Builder()
+    joined = b.cat([b.input((4, 5), F32), b.input((4, 5), F32)], 0)
+    assert [n.op for n in b.finish([b.reduce("sum", joined, [0])]) if n.info.group == "reduce"] == ["sum"]

@@ -100,6 +100,11 @@ class Value:
         return self.builder.cast(self, dtype)
 
 
+# Reductions that are also an op of two operands, and up to how many stacked values are taken one by one.
+_PAIRWISE = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}
+_MOST_STACKED = 32
+
+
 class Builder:
     """Collects nodes; `finish` makes the graph.
 
@@ -208,10 +213,25 @@ class Builder:
         dtype = I64 if OPS[name].result == "attr" else value.dtype
         if rank == 0:
             return self.const(0, I64) if dtype == I64 and name.startswith("arg") else value
-        out = self._emit(name, [value], kept, dtype, {"dims": chosen})
+        out = self._reduce_stack(name, value, chosen) or self._emit(name, [value], kept, dtype, {"dims": chosen})
         if keepdim:
             out = self.reshape(out, [1 if i in chosen else s for i, s in enumerate(value.shape)])
         return out
+
+    def _reduce_stack(self, name: str, value: Value, chosen: tuple[int, ...]) -> Value | None:
+        """Stacked values reduced over the axis of the stack, by one op between each two: nothing is joined for it."""
+        cast = value.node.op == "cast"
+        joined = Value(self, value.node.args[0]) if cast else value
+        if joined.node.op != "cat" or name not in _PAIRWISE or joined.node.attr("dim") not in chosen:
+            return None
+        parts = [Value(self, a) for a in joined.node.args]
+        if len(parts) > _MOST_STACKED or any(not same(p.shape[joined.node.attr("dim")], 1) for p in parts):
+            return None
+        total: Value | None = None
+        for part in parts:
+            reduced = self.reduce(name, self.cast(part, value.dtype) if cast else part, chosen)
+            total = reduced if total is None else self.op(_PAIRWISE[name], total, reduced)
+        return total
 
     # ---- index maps
 

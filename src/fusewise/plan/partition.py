@@ -19,7 +19,7 @@ Cut: TypeAlias = tuple[frozenset[int], frozenset[int]]
 
 FUSED_GROUPS = ("pointwise", "reduce", "random")
 INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
-_SIBLING_LIMIT = 8  # readers of one value that are tried pairwise
+_SIBLING_LIMIT = 8  # readers of one value, the nearest ones, that each of them is tried with
 _SMALL = 1 << 22  # points of the axes up to which a launch is a good part of a kernel's time
 _LONGEST_DETOUR = 8  # regions between two that are merged along with them
 _ROUNDS = 4  # merging and recomputing open ways for each other; both stop by themselves well before
@@ -288,10 +288,11 @@ class Partitioner:
             owner = self.owner.get(value)
             if owner in self.regions and owner is not None and owner != number:
                 vertical[owner, number] = None
+            if not self.graph[value].shape:
+                continue
             others = [u for u in self.readers.get(value, ()) if u in self.regions and u != number]
-            if self.graph[value].shape and len(others) < _SIBLING_LIMIT:
-                for other in others:
-                    siblings[min(other, number), max(other, number)] = None
+            for other in sorted(others, key=lambda u: (abs(u - number), u))[:_SIBLING_LIMIT]:
+                siblings[min(other, number), max(other, number)] = None
         for node in region.nodes:
             for reader in self.readers.get(node, ()):
                 if reader in self.regions and reader != number:
