@@ -80,6 +80,9 @@ one, two and three threads, beside at least 10^7 inputs (or all of a 16-bit type
 Floating-point sums, products, norms, softmax, losses and matrix products are not fused under `conservative` at all: in
 which order eager's kernels add depends on the shape, the device and the number of threads. Maxima, minima, `any`,
 `all` and positions of extremes do not depend on it.
+
+Where sizes are symbolic, torch.compile itself writes `hardshrink` and `softshrink` in other operators before any
+backend sees them, and a zero that `softshrink` gives may have the other sign then.
 """
 
 TAIL = """

@@ -48,7 +48,7 @@ CPU_INPUTS = 10_000_000
 CUDA_PAIRS = 100_000_000
 SEED = 0
 
-_BATCH = 8  # ops that are compiled together
+_BATCH = 16  # ops that are compiled together
 _CHUNK = {"cpu": 1 << 20, "cuda": 1 << 24}
 # Every tail of every vector width (64 bytes of u8), and the blocks of eager's loops.
 _LENGTHS = (*range(2, 200), 255, 256, 257, 511, 1023, 1025, 4095, 4097)
@@ -61,23 +61,36 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How operands lie in memory: `make(values, n)` gives an operand of n elements a row."""
+    """How operands lie in memory.
+
+    Attributes:
+        make: called with a source of values and n; gives an operand of n elements a row.
+        hold: gives an operand that holds each of some values (of a number that 4 divides).
+    """
 
     name: str
     make: Callable[[Callable[[int], torch.Tensor], int], torch.Tensor]
+    hold: Callable[[torch.Tensor], torch.Tensor]
 
 
 def _rows(draw: Callable[[int], torch.Tensor], n: int) -> torch.Tensor:
     return draw(3 * (n + 5)).view(3, n + 5)[:, 2 : n + 2]
 
 
-CONTIGUOUS = _Layout("contiguous", lambda draw, n: draw(n))
+def _short_rows(values: torch.Tensor) -> torch.Tensor:
+    """Rows of 7: every element is one of the last that no vector holds."""
+    rows = -(-values.numel() // 7)
+    out = values.new_zeros(rows, 12)[:, 2:9]
+    return out.copy_(torch.cat([values, values[: 7 * rows - values.numel()]]).view(rows, 7))
+
+
+CONTIGUOUS = _Layout("contiguous", lambda draw, n: draw(n), lambda values: values)
 LAYOUTS = (
     CONTIGUOUS,
-    _Layout("every second element", lambda draw, n: draw(2 * n)[::2]),
-    _Layout("rows with gaps", _rows),
-    _Layout("transposed", lambda draw, n: draw(3 * n).view(n, 3).t()),
-    _Layout("one row repeated", lambda draw, n: draw(n).expand(3, n)),
+    _Layout("every second element", lambda draw, n: draw(2 * n)[::2], lambda v: v.repeat_interleave(2)[::2]),
+    _Layout("rows with gaps", _rows, _short_rows),
+    _Layout("transposed", lambda draw, n: draw(3 * n).view(n, 3).t(), lambda v: v.view(-1, 4).t()),
+    _Layout("one row repeated", lambda draw, n: draw(n).expand(3, n), lambda v: v.expand(3, -1)),
 )
 
 
@@ -251,7 +264,15 @@ class _Run:
                     if self.kind == "cpu":
                         torch.set_num_threads(_THREADS[turn % len(_THREADS)])
                     self._compare(built, tallies, operands, layout.name, count=True)
+            elif self.every_value and cases[0].arity == 1 and not built.fixed:
+                for values in all_values(self.dtype, self.device, 1 << 16):
+                    self._compare(built, tallies, (layout.hold(values),), layout.name)
         return tallies
+
+    @property
+    def every_value(self) -> bool:
+        """True for a type with few enough values to take them all, everywhere."""
+        return self.dtype.itemsize <= 2
 
     def _operands(self, layout: _Layout, n: int, arity: int) -> Tensors:
         x = layout.make(self._draw, n)
@@ -266,9 +287,8 @@ class _Run:
     def _sweep(self, arity: int) -> Iterator[Tensors]:
         """The inputs that count: every one, or a spread of them; pairs of hard values and random ones."""
         chunk = _CHUNK[self.kind]
-        few = self.dtype.itemsize <= 2 and self.dtype != torch.bool
         if arity == 1:
-            every = few or (self.kind == "cuda" and self.dtype.itemsize == 4 and self.inputs is None)
+            every = self.every_value or (self.kind == "cuda" and self.dtype.itemsize == 4 and self.inputs is None)
             if every:
                 values = all_values(self.dtype, self.device, chunk)
             else:

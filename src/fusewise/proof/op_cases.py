@@ -22,8 +22,10 @@ NO_ARITHMETIC = frozenset(
     f"aten.{name}.default" for name in ("alias", "detach", "lift_fresh", "contiguous", "lift_fresh_copy")
 ) | {"prims.view_of.default"}
 
-# torch traces these with fixed sizes only.
-FIXED_SIZES = frozenset({"aten.hardshrink_backward.default", "aten.softshrink_backward.default"})
+# Where sizes are symbolic torch writes the first two in other ops, and cannot trace the last two.
+FIXED_SIZES = frozenset(f"aten.{name}.default" for name in ("hardshrink", "softshrink")) | frozenset(
+    f"aten.{name}_backward.default" for name in ("hardshrink", "softshrink")
+)
 
 Kind = Literal["float", "integer", "number", "any"]
 

@@ -192,7 +192,7 @@ def _scaled(name: str, factor: float) -> None:
     def expansion(c: Context, x: Value) -> Value:
         return c.give(floating(c, x) * factor)
 
-    expands(f"aten.{name}.default", exactness="inexact")(expansion)
+    expands(f"aten.{name}.default", exactness="cpu")(expansion)
 
 
 _scaled("deg2rad", math.pi / 180)
