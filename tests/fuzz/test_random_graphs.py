@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from fusewise.ir.builder import Builder
+from fusewise.ir.dtypes import BF16, F32, F64
+from fusewise.ir.graph import Graph
 from fusewise.ir.printer import print_graph
 from fusewise.ir.rounding import Array
 from fusewise.lower.kernel import Compute, Kernel
@@ -31,6 +34,26 @@ def test_compiled_kernels_compute_what_the_interpreter_does(small_parts: bool) -
     problems = ir_check.compiled_problems([(graph, runs[-1]) for _, graph, runs in drawn], small_parts)
     for (seed, graph, _), problem in zip(drawn, problems, strict=True):
         assert not problem, f"seed {seed}: {problem}\n{print_graph(graph, origins=False)}"
+
+
+def flipped_digits() -> Graph:
+    """A flip of a reshape of a broadcast: the axis is cut in two, and its coefficient is below 0."""
+    b = Builder("cpu")
+    return b.finish([b.flip(b.reshape(b.expand(b.input((5,), F32), (5, 5)), (25,)), [0])])
+
+
+def row_across_memory() -> Graph:
+    """A row of two axes whose outer one runs in vectors, with a value carried from pass to pass."""
+    b = Builder("cpu")
+    x, limit = b.input((33, 3), F64, (2, 66)), b.input((), F32)
+    low = b.op("minimum", b.reshape(x, (99,)).cast(BF16).cast(F32) + limit, limit)
+    return b.finish([(low - b.reduce("sum", b.op("exp", low), [0])).cast(BF16)])
+
+
+@pytest.mark.parametrize("graph", [flipped_digits(), row_across_memory()])
+def test_graphs_that_once_were_wrong(graph: Graph) -> None:
+    assert not ir_check.problem_of(graph, {})
+    assert ir_check.compiled_problems([(graph, {})]) == [""]
 
 
 def test_a_wrong_kernel_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from fusewise.errors import IRError
 from fusewise.ir.dtypes import BOOL, F32, DType
 from fusewise.ir.ops import OPS
 from fusewise.ir.sizes import prod
-from fusewise.lower.kernel import Axis, Check, Compute, Kernel, Pass, Random, Reduce, result_dtype
+from fusewise.lower.kernel import Axis, Check, Compute, CppSchedule, Kernel, Pass, Random, Reduce, result_dtype
 
 FEW_ROWS = 4
 """Rows that are not worth sharing between threads: each is cut into chunks instead."""
@@ -225,11 +225,14 @@ def carried_rows(kernel: Kernel) -> list[tuple[str, str, str]]:
 
 
 def row_offset(kernel: Kernel, number: int) -> str:
-    """Place of an element value in a row: row-major over the reduce axes."""
+    """Place of an element value in a row: row-major over the reduce axes, the vector axis innermost."""
+    assert isinstance(kernel.schedule, CppSchedule)
+    vector = kernel.schedule.vector_axis
+    axes = sorted(kernel.reduce, key=lambda a: a.name == vector)
     parts = []
-    for position, axis in enumerate(kernel.reduce):
+    for position, axis in enumerate(axes):
         if axis.name in kernel.varies[number]:
-            inner = [size_name(a) for a in kernel.reduce[position + 1 :]]
+            inner = [size_name(a) for a in axes[position + 1 :]]
             parts.append("*".join([identifier(axis.name), *inner]))
     return " + ".join(parts) or "0"
 
@@ -250,7 +253,8 @@ def _keep_carried(scope: Scope, number: int) -> None:
     place = f"row{number} + {row_offset(scope.kernel, number)}"
     if scope.is_vector(number):
         call = "store_mask" if value.dtype == BOOL else f"store<{stored_type(value.dtype)}>"
-        scope.out.line(f"fw::{call}({place}, {as_vector(value)}, fw::Full{{}});")
+        # no lane more than there is: what follows may be another thread's
+        scope.out.line(f"fw::{call}({place}, {as_vector(value)}, lanes);")
     else:
         scope.out.line(f"*({place}) = {value.text};")
 

@@ -85,7 +85,7 @@ def wanted_splits(at: At, sizes: Sizes) -> dict[str, Size]:
         for atom, _ in index.terms:
             if isinstance(atom, (Div, Mod)):
                 for name, coef in atom.arg.terms:
-                    inner = divide(atom.by, coef)
+                    inner = divide(atom.by, -coef if _is_negative(coef) else coef)  # a flip runs down
                     if not isinstance(name, str) or inner is None or same(inner, 1) or same(inner, sizes[name]):
                         continue
                     if divide(sizes[name], inner) is not None:
@@ -98,6 +98,10 @@ def wanted_splits(at: At, sizes: Sizes) -> dict[str, Size]:
     for index in at:
         look(index)
     return found
+
+
+def _is_negative(size: Size) -> bool:
+    return size < 0 if isinstance(size, int) else bool(size.is_negative)
 
 
 def strided(
