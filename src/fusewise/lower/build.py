@@ -27,6 +27,7 @@ from fusewise.lower.kernel import (
     operands,
 )
 from fusewise.lower.narrow import narrow_indexes
+from fusewise.lower.order import order_values
 from fusewise.lower.passes import make_passes, recompute_cost
 from fusewise.plan.region import Region
 from fusewise.plan.schedule import AxisShape, KernelShape, TritonSchedule
@@ -68,7 +69,7 @@ def body_of(
 ) -> tuple[tuple[Axis, ...], Body]:
     """Axes and instructions of one region, before it has a schedule; arguments as for `build_kernel`."""
     body = narrow_indexes(lower_body(graph, region, stores, layouts))
-    return order_axes(mask_loads(body) if skip_masked else body, graph.hints())
+    return order_axes(order_values(mask_loads(body) if skip_masked else body), graph.hints())
 
 
 def assemble(name: str, axes: tuple[Axis, ...], body: Body, schedule: Schedule, hints: Mapping[str, int]) -> Kernel:
@@ -123,7 +124,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
         reads=moved["in"],
         writes=moved["out"],
         passes=len(passes),
-        live_elements=_live(body, is_element),
+        live_elements=_live(body, is_element if body.reduce else [bool(v) for v in body.varies]),
         instructions=sum(_instructions(i) for i in body.instrs),
         max_offset=furthest,
     )

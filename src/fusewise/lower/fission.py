@@ -22,7 +22,8 @@ from fusewise.plan.plan import KernelStep, Plan
 
 MakePlan = Callable[[Sequence[Cut]], Plan]
 
-_CUTS = 3  # places tried in one kernel
+_CUTS = 2  # places tried in one kernel
+_LARGE = 400  # nodes of a kernel of which one cut is tried: it takes seconds to compile
 _LEAST_SHARE = 0.2  # of a kernel's arithmetic on either side of a cut
 _MOST_SPLITS = 8  # kernels looked at in one graph
 _MUST_GAIN = 0.93  # of the time before: predictions are not better than that
@@ -120,7 +121,7 @@ def cheapest_cuts(graph: Graph, step: KernelStep) -> list[Cut]:
     for _, at in sorted(found):
         if all(abs(at - other) > len(line) // 10 for other in chosen):
             chosen.append(at)
-        if len(chosen) == _CUTS:
+        if len(chosen) == (_CUTS if len(line) <= _LARGE else 1):
             break
     return [(frozenset(line[:at]), frozenset(line[at:])) for at in chosen]
 

@@ -36,6 +36,8 @@ _HELD = 0.58  # of what is held over a stage: the assembler computes a part of i
 _LOADED = 0.74  # of what a stage loads is in flight at once
 _LEFT = 0.96  # of what a stage leaves for later ones
 _ALIVE = 0.37  # a further value alive inside a stage
+_SHORT, _LONG = 200, 600  # instructions of a stage: the elements of a thread are taken in turn up to the one, and
+# side by side from the other on, since the assembler looks no further ahead
 _RANDOM = 2.0
 _ROW_LOOP, _WALK, _WIDE_INDEX = 33.0, 19.0, 4.0  # pipelined loop over rows, loop over the row, 64-bit indexes
 _LEAST, _MOST = 8, 255
@@ -93,6 +95,7 @@ class _Lives:
         self.dim_of = dict.fromkeys(self.schedule.y_axes, "y") | dict.fromkeys(self.schedule.x_axes, "x")
         self.dim_of |= {a.name: "r" for a in kernel.reduce} | {a.name: "l" for a in kernel.loop}
         self.walks = bool(kernel.reduce) and not self.schedule.persistent
+        self.most_elements = max((self.elements(v) for v in range(len(kernel.body))), default=1.0)
         self.sequence: list[int] = []
         self.stages: list[_Stage] = []
         self._add(kernel.before)
@@ -140,7 +143,9 @@ class _Lives:
                 left += self.size(value)
         loaded = sum(self.size(v) for v in inside if isinstance(body[v], Load) and self.elements(v) > 1)
         drawn = any(isinstance(body[v], Random) for v in inside)
-        inner = _LOADED * loaded + _ALIVE * max(0.0, self._alive(stage) - 1)
+        alive = self._alive(stage)
+        together = min(1.0, max(0.0, (len(inside) - _SHORT) / (_LONG - _SHORT)))
+        inner = _LOADED * loaded + (1 - together) * _ALIVE * max(0.0, alive - 1) + together * alive * self.most_elements
         return _HELD * held + max(inner, _LEFT * left) + _RANDOM * drawn
 
     def _last_reader(self, value: int) -> int:
@@ -159,7 +164,8 @@ class _Lives:
         ends: dict[int, float] = {}
         for place in range(stage.first, stage.last):
             value = self.sequence[place]
-            if self.made[value] == place and value in self.used and self.elements(value) > 1 and self.size(value):
+            full = self.elements(value) >= self.most_elements and self.kernel.varies[value]
+            if self.made[value] == place and value in self.used and full and self.size(value):
                 width = max(0.5, _width(self._dtype(value)))
                 alive += width
                 ends[self.used[value]] = ends.get(self.used[value], 0.0) + width

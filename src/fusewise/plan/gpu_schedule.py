@@ -94,7 +94,8 @@ def _elements_a_thread(shape: KernelShape) -> int:
     read = sum(shape.access_bytes) or 4
     wanted = _power(64 // max(1, read), 1)
     elements = min(max(wanted, vector), 2 * vector)
-    while elements > 4 and elements * max(1, shape.live_elements) > 128:
+    least = max(1, 4 // narrow)  # a warp then still asks for whole sectors
+    while elements > least and elements * max(1, shape.live_elements) > 128:
         elements //= 2
     return elements
 
