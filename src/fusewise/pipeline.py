@@ -155,10 +155,17 @@ def plan_captured(
     return plan, kernels
 
 
-def lower_step(graph: Graph, step: KernelStep, layouts: Mapping[int, tuple[Size, ...]], machine: Machine) -> Kernel:
-    """The kernel of one step of a plan, under the schedule that suits the machine."""
+def lower_step(
+    graph: Graph,
+    step: KernelStep,
+    layouts: Mapping[int, tuple[Size, ...]],
+    machine: Machine,
+    schedule: Schedule | None = None,
+) -> Kernel:
+    """The kernel of one step of a plan, under the schedule given, or the one that suits the machine."""
     masked = machine.kind == "gpu"
-    return build_kernel(graph, step.region, step.writes, layouts, step.name, _scheduler(machine), skip_masked=masked)
+    choose = _scheduler(machine) if schedule is None else lambda shape: schedule
+    return build_kernel(graph, step.region, step.writes, layouts, step.name, choose, skip_masked=masked)
 
 
 def _scheduler(machine: Machine) -> Callable[[KernelShape], Schedule]:

@@ -1,7 +1,8 @@
 """Which fusion makes a result wrong, or a function slower: the plan with only its first n fusions, for some n.
 
 Fusions are numbered as the planner takes them, over all graphs in the order of their compiles. A limit on their number
-leaves those before it as they are.
+leaves those before it as they are. Kernels are not split again by what their machine code uses, which is decided for
+the whole plan.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def bisect_wrong(
     Raises:
         UsageError: eager PyTorch itself fails on the caller's inputs.
     """
-    options = replace(options, fuel=None)
+    options = replace(options, fuel=None, fission="never")
     trials: list[Trial] = []
 
     def attempt(fuel: int | None, sets: Any = None) -> tuple[Verification, list[Compiled]]:
@@ -116,7 +117,7 @@ def bisect_slower(
     watched = active_profiler()
     if watched is not None:
         raise ProfilerActive(f"no times are taken: {watched}.", "Detach the profiler.")
-    options = replace(options, fuel=None)
+    options = replace(options, fuel=None, fission="never")
     calls = Calls(function, tuple(args), dict(kwargs), 0)
     device = calls.device()
     timer = make_timer(device)

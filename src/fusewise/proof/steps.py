@@ -25,15 +25,19 @@ class Steps:
         captured: the graph's inputs and PyTorch calls.
         exact: on a GPU, functions with eager's bits.
         fill: what results hold before they are written.
+        like: kernels whose schedules those of the same name take.
     """
 
-    def __init__(self, captured: Captured, plan: Plan, exact: bool, fill: float) -> None:
+    def __init__(
+        self, captured: Captured, plan: Plan, exact: bool, fill: float, like: Mapping[str, Kernel] | None = None
+    ) -> None:
         self.captured = captured
         self.plan = plan
         self.graph = plan.graph
         self.fill = fill
+        schedules = {name: kernel.schedule for name, kernel in (like or {}).items()}
         self.kernels: dict[str, Kernel] = {
-            s.name: lower_step(plan.graph, s, plan.layouts, plan.machine) for s in plan.kernels
+            s.name: lower_step(plan.graph, s, plan.layouts, plan.machine, schedules.get(s.name)) for s in plan.kernels
         }
         _, self.launches, stream = build_kernels(self.kernels, self.graph.device, exact)
         self.takes_stream = bool(stream)

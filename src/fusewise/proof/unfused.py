@@ -159,7 +159,7 @@ class _Pair:
         self.graph = plan.graph
         # the same bits as the program itself only where that was built with the same functions
         self.same_build = options.policy == "conservative" or self.graph.device == "cpu"
-        self.fused = Steps(captured, with_sums_stored(plan), exact=True, fill=math.nan)
+        self.fused = Steps(captured, with_sums_stored(plan), exact=True, fill=math.nan, like=compiled.kernels)
         self.alone = Steps(captured, unfused(plan), exact=True, fill=7.0)
         self.maker = {n: step for step in plan.kernels for n in step.nodes}
 
