@@ -24,7 +24,8 @@ def order_values(body: Body) -> Body:
     order = _greedy(body.instrs)
     instrs = [body.instrs[n] for n in order]
     number_of = {old: new for new, old in enumerate(order)}
-    renamed = tuple(renumber(i, number_of, range(len(body.buffers))) for i in instrs)
+    buffers = {number: number for number in range(len(body.buffers))}
+    renamed = tuple(renumber(i, number_of, buffers) for i in instrs)
     if most_alive(renamed) >= before:
         return body
     return replace(body, instrs=renamed, varies=tuple(body.varies[n] for n in order))
