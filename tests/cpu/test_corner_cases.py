@@ -568,6 +568,12 @@ def test_double_backward_works_or_says_why_not() -> None:
         first.sum().backward()
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_gradients_of_a_select_along_a_dim_of_one(dynamic: bool) -> None:
+    a = torch.randn(3, 1, 5, dtype=torch.float64, requires_grad=True)
+    same(lambda a: (a.tanh().select(1, 0), a[:, 0] * 2, a.select(-2, -1).t()), a, dynamic=dynamic, close=True)
+
+
 def test_gradients_of_expanded_and_overlapping_reads() -> None:
     def fn(a: torch.Tensor) -> Out:
         return a.unfold(0, 3, 1).square().sum(1), a.expand(3, 8) * 2, a.flip(0) * a, a[::2] + 1

@@ -248,6 +248,8 @@ class Builder:
     def expand(self, value: Value, shape: Sequence[Size]) -> Value:
         """Broadcasts to `shape` by PyTorch's rules."""
         lead = len(shape) - len(value.shape)
+        if lead < 0 or any(not same(n, 1) and not same(n, shape[d + lead]) for d, n in enumerate(value.shape)):
+            raise IRError(f"shape {value.shape} does not broadcast to {tuple(shape)}")
         index = [
             affine.constant(0) if same(size, 1) and not same(shape[d + lead], 1) else affine.axis(f"o{d + lead}")
             for d, size in enumerate(value.shape)

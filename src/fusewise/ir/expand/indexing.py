@@ -110,7 +110,7 @@ def _select_backward(c: Context, grad: Value, sizes: Sequence[Size], dim: int, i
     dim %= len(sizes)
     row = c.b.reshape(grad, [1 if d == dim else n for d, n in enumerate(c.out.shape)])
     out = _spread(c, row, dim, resolve(index, c.out.shape[dim]), 1, c.out.shape[dim])
-    return c.give(c.b.op("copy", grad) if out.id in (grad.id, row.id) else out)
+    return c.give(c.b.op("copy", row) if out.id == row.id else out)
 
 
 @expands("aten.slice_scatter.default", exactness="exact")
