@@ -7,18 +7,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_mul_0(in0, out1):
-    XBLOCK: tl.constexpr = 1024
-    x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    x_ok = x < 657072
-    v1 = tl.load(in0 + x, x_ok)
-    v2 = v1 * 0.999
-    tl.store(out1 + x, v2, x_ok)
-
-
-@triton.jit
-def fused_lerp_mul_0(in0, in1, out2, out3):
+def fused_lerp_mul_fma_copy_0(in0, in1, in2, in3, out4, out5, out6):
     XBLOCK: tl.constexpr = 512
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
@@ -33,50 +22,23 @@ def fused_lerp_mul_0(in0, in1, out2, out3):
     v10 = tl.abs(tl.full((), 0.09999999999999998, tl.float32))
     v11 = v10 < 0.5
     v12 = tl.where(v11, v8, v7)
-    tl.store(out2 + x, v12, x_ok)
-    v14 = v0 * v0
-    tl.store(out3 + x, v14, x_ok)
+    tl.store(out4 + x, v12, x_ok)
+    v15 = tl.load(in2 + x, x_ok)
+    v16 = v15 * 0.999
+    v18 = v0 * v0
+    v19 = tl.fma(v18, tl.full((), 0.0010000000000000009, tl.float32), v16)
+    tl.store(out5 + x, v19, x_ok)
+    v22 = tl.load(in3 + x, x_ok)
+    v26 = lib.sqrt_rn(v19)
+    v27 = v26 * 10.022516250610352
+    v28 = v27 + 1e-08
+    v29 = v12 / v28
+    v30 = tl.fma(v29, tl.full((), -0.0015353399327876296, tl.float32), v22)
+    tl.store(out6 + x, v30, x_ok)
 
 
 @triton.jit
-def fused_copy_sqrt_div_add_0(in0, in1, out2, out3):
-    XBLOCK: tl.constexpr = 512
-    x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    x_ok = x < 657072
-    v0 = tl.load(in0 + x, x_ok)
-    tl.store(out2 + x, v0, x_ok)
-    v5 = lib.sqrt_rn(v0)
-    v6 = v5 * 10.022516250610352
-    v7 = v6 + 1e-08
-    v8 = tl.load(in1 + x, x_ok)
-    v9 = v8 / v7
-    tl.store(out3 + x, v9, x_ok)
-
-
-@triton.jit
-def fused_copy_0(in0, out1):
-    XBLOCK: tl.constexpr = 1024
-    x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    x_ok = x < 657072
-    v0 = tl.load(in0 + x, x_ok)
-    tl.store(out1 + x, v0, x_ok)
-
-
-@triton.jit
-def fused_mul_1(in0, out1):
-    XBLOCK: tl.constexpr = 128
-    x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    x_ok = x < 1404
-    v1 = tl.load(in0 + x, x_ok)
-    v2 = v1 * 0.999
-    tl.store(out1 + x, v2, x_ok)
-
-
-@triton.jit
-def fused_lerp_mul_1(in0, in1, out2, out3):
+def fused_lerp_mul_fma_copy_1(in0, in1, in2, in3, out4, out5, out6):
     XBLOCK: tl.constexpr = 128
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
@@ -91,32 +53,16 @@ def fused_lerp_mul_1(in0, in1, out2, out3):
     v10 = tl.abs(tl.full((), 0.09999999999999998, tl.float32))
     v11 = v10 < 0.5
     v12 = tl.where(v11, v8, v7)
-    tl.store(out2 + x, v12, x_ok)
-    v14 = v0 * v0
-    tl.store(out3 + x, v14, x_ok)
-
-
-@triton.jit
-def fused_copy_sqrt_div_add_1(in0, in1, out2, out3):
-    XBLOCK: tl.constexpr = 128
-    x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    x_ok = x < 1404
-    v0 = tl.load(in0 + x, x_ok)
-    tl.store(out2 + x, v0, x_ok)
-    v5 = lib.sqrt_rn(v0)
-    v6 = v5 * 10.022516250610352
-    v7 = v6 + 1e-08
-    v8 = tl.load(in1 + x, x_ok)
-    v9 = v8 / v7
-    tl.store(out3 + x, v9, x_ok)
-
-
-@triton.jit
-def fused_copy_1(in0, out1):
-    XBLOCK: tl.constexpr = 128
-    x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    x_ok = x < 1404
-    v0 = tl.load(in0 + x, x_ok)
-    tl.store(out1 + x, v0, x_ok)
+    tl.store(out4 + x, v12, x_ok)
+    v15 = tl.load(in2 + x, x_ok)
+    v16 = v15 * 0.999
+    v18 = v0 * v0
+    v19 = tl.fma(v18, tl.full((), 0.0010000000000000009, tl.float32), v16)
+    tl.store(out5 + x, v19, x_ok)
+    v22 = tl.load(in3 + x, x_ok)
+    v26 = lib.sqrt_rn(v19)
+    v27 = v26 * 10.022516250610352
+    v28 = v27 + 1e-08
+    v29 = v12 / v28
+    v30 = tl.fma(v29, tl.full((), -0.0015353399327876296, tl.float32), v22)
+    tl.store(out6 + x, v30, x_ok)

@@ -13,12 +13,12 @@ extern "C" int64_t fused_argmax_logsumexp_0(const uint16_t* __restrict in0, int6
     const fw::Share mine = fw::share(points);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
-      fw::Position<fw::Largest, float> acc2;
+      fw::Place<fw::Largest, float, 4> acc2;
       fw::Extreme<fw::Largest, float, 4> acc4;
       fw::vectors_by<4>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
         const auto v0 = fw::load(in0 + (r0 + 8192*x0), lanes);
         const auto v1 = fw::f32_from_bf16(v0);
-        acc2.add(v1, fw::ramp<int64_t>(r0, 1), lanes, slot);
+        acc2.add(v1, r0, lanes, slot);
         acc4.add(v1, lanes, slot);
       });
       const int64_t v2 = acc2.result();

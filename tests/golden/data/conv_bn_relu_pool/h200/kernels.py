@@ -27,7 +27,6 @@ def fused_native_batch_norm_legit_no_training_relu_0(in0, in1, in2, in3, in4, ou
     v14 = v13 - v11
     v15 = v14 * v9
     v17 = tl.fma(v15, v4, v2)
-    v19 = lib.round_bf16(v17)
-    v20 = lib.maximum(v19, tl.full((), 0.0, tl.float32))
-    v21 = lib.to_bf16(v20)
+    v18 = lib.to_bf16(v17)
+    v21 = lib.maximum_bf16(v18, tl.full((), 0.0, tl.float32).to(tl.bfloat16))
     tl.store(out5 + x, v21)

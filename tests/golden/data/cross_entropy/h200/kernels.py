@@ -64,7 +64,7 @@ def fused_nll_loss_forward_0(in0, in1, in2, in3, out4):
     tl.device_assert(v16, 'index out of range')
     v18 = tl.load(in1 + r, v16, other=0.0, eviction_policy="evict_last")
     v19 = tl.load(in2 + r, v16, other=0.0, eviction_policy="evict_last")
-    v20 = tl.load(in3 + (r * 128256 + v13.to(tl.int32)), v16 & v16, other=0.0)
+    v20 = tl.load(in3 + (r * 128256 + v13.to(tl.int32)), v16, other=0.0)
     v21 = lib.widen_bf16(v20)
     v22 = v21 - v19
     v23 = v22 - v18
@@ -116,20 +116,11 @@ def fused_to_copy_sub_nll_loss_forward_nll_loss_backward_0(in0, in1, in2, in3, i
     v13 = tl.where(v12, tl.full((), 128256, tl.int64), v10)
     v18 = tl.load(in2 + x)
     v19 = tl.load(in3 + x)
-    a17 = tl.full([RBLOCK], 0.0, tl.float32)
+    v17 = tl.where((v13 >= 0) & (v13 < 128256), v8, 0)
     for r0 in tl.range(0, 128256, RBLOCK):
         r = r0 + tl.arange(0, RBLOCK)
         r_ok = r < 128256
-        v14 = (r).to(tl.int64)
-        v15 = v14 == v13
-        v16 = tl.where(v15, v8, tl.full((), 0.0, tl.float32))
-        a17 = a17 + tl.where(r_ok, v16, 0.0)
-    v17 = lib.reduce_sum(a17, 0, False)
-    for r0 in tl.range(0, 128256, RBLOCK):
-        r = r0 + tl.arange(0, RBLOCK)
-        r_ok = r < 128256
-        v14 = (r).to(tl.int64)
-        v15 = v14 == v13
+        v15 = r == lib.clamp_i32(v13)
         v16 = tl.where(v15, v8, tl.full((), 0.0, tl.float32))
         v20 = tl.load(in4 + x * 128256 + r, r_ok, eviction_policy="evict_first")
         v21 = lib.widen_bf16(v20)

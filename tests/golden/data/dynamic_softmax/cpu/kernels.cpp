@@ -6,6 +6,7 @@ extern "C" int64_t fused_mul_add__softmax_0(const uint16_t* __restrict in0, cons
   const int64_t n_x0 = s10;
   const int64_t n_r0 = s21;
   if (n_x0 == 0) return 0;
+  if (2*s10*s21 >= 33554432) fw::large_output(out2, 2*s10*s21);
   int64_t status = 0;
   const int64_t points = n_x0;
   #pragma omp parallel if (points > 1)
@@ -15,7 +16,7 @@ extern "C" int64_t fused_mul_add__softmax_0(const uint16_t* __restrict in0, cons
     const fw::Share mine = row10 && row13 ? fw::share(points) : fw::no_memory(status);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
-      const bool direct17 = s10*s21*2 >= 33554432 && fw::aligned(out2 + (s21*x0) + 0);
+      const bool direct17 = 2*s10*s21 >= 33554432 && fw::aligned(out2 + (s21*x0) + 0);
       fw::Extreme<fw::Largest, float, 2> acc11;
       fw::vectors_by<2>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
         const auto v0 = fw::load(in0 + (r0), lanes);
@@ -28,7 +29,7 @@ extern "C" int64_t fused_mul_add__softmax_0(const uint16_t* __restrict in0, cons
         const auto v8 = v7 + v1;
         const auto v9 = fw::bf16_from_f32(v8);
         const auto v10 = fw::f32_from_bf16(v9);
-        fw::store<float>(row10 + r0, v10, fw::Full{});
+        fw::store<float>(row10 + r0, v10, lanes);
         acc11.add(v10, lanes, slot);
       });
       const float v11 = acc11.result();
@@ -37,7 +38,7 @@ extern "C" int64_t fused_mul_add__softmax_0(const uint16_t* __restrict in0, cons
         const auto v10 = fw::load(row10 + r0, fw::Full{});
         const auto v12 = v10 - fw::splat<float>(v11);
         const auto v13 = fw::exp(v12);
-        fw::store<float>(row13 + r0, v13, fw::Full{});
+        fw::store<float>(row13 + r0, v13, lanes);
         acc14.add(v13, lanes, slot);
       }, [&]() FW_BODY { acc14.fold(); });
       const float v14 = acc14.result();

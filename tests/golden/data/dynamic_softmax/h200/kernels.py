@@ -8,7 +8,7 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_mul_add__softmax_0(in0, in1, out2, s10, s21):
-    RBLOCK: tl.constexpr = 8192
+    RBLOCK: tl.constexpr = 1024
     x = tl.program_id(0).to(tl.int64)
     a11 = tl.full([RBLOCK], float("-inf"), tl.float32)
     for r0 in tl.range(0, s21, RBLOCK):

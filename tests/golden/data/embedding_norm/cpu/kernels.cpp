@@ -6,6 +6,7 @@ extern "C" int64_t fused_embedding__to_copy_pow_mean_0(const uint16_t* __restric
   const int64_t n_x0 = 8192;
   const int64_t n_r0 = 2048;
   if (n_x0 == 0) return 0;
+  fw::large_output(out3, 33554432);
   int64_t status = 0;
   const int64_t points = n_x0;
   #pragma omp parallel if (points > 1)

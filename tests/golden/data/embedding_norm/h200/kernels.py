@@ -21,7 +21,7 @@ def fused_embedding__to_copy_pow_mean_0(in0, in1, in2, out3):
     v13 = v11 < 32000
     v14 = v12 & v13
     tl.device_assert(v14, 'index out of range')
-    v16 = tl.load(in2 + v11.to(tl.int32) * 2048 + r, v14 & v14, other=0.0)
+    v16 = tl.load(in2 + v11.to(tl.int32) * 2048 + r, v14, other=0.0)
     v17 = lib.widen_bf16(v16)
     v18 = v17 * v17
     v19 = lib.reduce_sum(v18, 0, False)

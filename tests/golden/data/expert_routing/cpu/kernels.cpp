@@ -24,7 +24,7 @@ extern "C" int64_t fused_softmax_0(const float* __restrict in0, float* __restric
         const auto v0 = fw::load(in0 + (r0 + 2*x0), lanes);
         const auto v2 = v0 - fw::splat<float>(v1);
         const auto v3 = fw::exp(v2);
-        fw::store<float>(row3 + r0, v3, fw::Full{});
+        fw::store<float>(row3 + r0, v3, lanes);
         acc4.add(v3, lanes, slot);
       }, [&]() FW_BODY { acc4.fold(); });
       const float v4 = acc4.result();
@@ -51,11 +51,10 @@ extern "C" int64_t fused_clone_0(int64_t* __restrict out0) {
     int64_t x0 = mine.begin / blocks;
     for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
       const int64_t v0 = static_cast<int64_t>(x0);
-      const int64_t v2 = INT64_C(0) + v0;
-      const int64_t v3 = v2;
+      const int64_t v1 = v0;
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
-        fw::store<int64_t>(out0 + (2*x0 + x1), fw::splat<int64_t>(v3), lanes);
+        fw::store<int64_t>(out0 + (2*x0 + x1), fw::splat<int64_t>(v1), lanes);
       });
     }
   }
@@ -96,7 +95,7 @@ extern "C" int64_t fused_index_0(const int64_t* __restrict in0, const float* __r
   return status;
 }
 
-extern "C" int64_t fused_unsqueeze_0(const int64_t* __restrict in0, const float* __restrict in1, float* __restrict out2) {
+extern "C" int64_t fused_index_1(const int64_t* __restrict in0, const float* __restrict in1, float* __restrict out2) {
   const int64_t n_x0 = 32;
   const int64_t n_x1 = 512;
   if (n_x0 == 0 || n_x1 == 0) return 0;
@@ -122,15 +121,14 @@ extern "C" int64_t fused_unsqueeze_0(const int64_t* __restrict in0, const float*
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
         const auto v10 = fw::load_where<float>(in1 + (x1 + 512*v5), fw::splat_mask(v8), 0x0.0p+0f, lanes);
-        const auto v11 = v10;
-        fw::store<float>(out2 + (512*x0 + x1), v11, lanes);
+        fw::store<float>(out2 + (512*x0 + x1), v10, lanes);
       });
     }
   }
   return status;
 }
 
-extern "C" int64_t fused_index_1(const int64_t* __restrict in0, const float* __restrict in1, float* __restrict out2) {
+extern "C" int64_t fused_index_2(const int64_t* __restrict in0, const float* __restrict in1, float* __restrict out2) {
   const int64_t n_x0 = 32;
   const int64_t n_x1 = 16384;
   if (n_x0 == 0 || n_x1 == 0) return 0;

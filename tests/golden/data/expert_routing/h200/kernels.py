@@ -12,15 +12,13 @@ def fused_clone_0(out0):
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     i3 = x // 2
-    v0 = (i3).to(tl.int64)
-    v2 = 0 + v0
-    tl.store(out0 + x, v2)
+    tl.store(out0 + x, i3.to(tl.int64))
 
 
 @triton.jit
 def fused_index_0(in0, in1, out2):
     XBLOCK: tl.constexpr = 1024
-    pid = tl.program_id(0).to(tl.int64)
+    pid = tl.program_id(0)
     y = (pid // 512)
     x0 = (pid % 512) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
@@ -32,12 +30,12 @@ def fused_index_0(in0, in1, out2):
     v7 = v5 < 8
     v8 = v6 & v7
     tl.device_assert(v8, 'index out of range')
-    v10 = tl.load(in1 + v5 * 524288 + x, v8 & v8, other=0.0)
+    v10 = tl.load(in1 + v5.to(tl.int32) * 524288 + x, v8, other=0.0)
     tl.store(out2 + y * 524288 + x, v10)
 
 
 @triton.jit
-def fused_unsqueeze_0(in0, in1, out2):
+def fused_index_1(in0, in1, out2):
     XBLOCK: tl.constexpr = 1024
     pid = tl.program_id(0)
     y = (pid // 4)
@@ -51,14 +49,14 @@ def fused_unsqueeze_0(in0, in1, out2):
     v7 = v5 < 64
     v8 = v6 & v7
     tl.device_assert(v8, 'index out of range')
-    v10 = tl.load(in1 + v5.to(tl.int32) * 4096 + x, v8 & v8, other=0.0)
+    v10 = tl.load(in1 + v5.to(tl.int32) * 4096 + x, v8, other=0.0)
     tl.store(out2 + y * 4096 + x, v10)
 
 
 @triton.jit
-def fused_index_1(in0, in1, out2):
+def fused_index_2(in0, in1, out2):
     XBLOCK: tl.constexpr = 1024
-    pid = tl.program_id(0).to(tl.int64)
+    pid = tl.program_id(0)
     y = (pid // 512)
     x0 = (pid % 512) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
@@ -70,7 +68,7 @@ def fused_index_1(in0, in1, out2):
     v7 = v5 < 8
     v8 = v6 & v7
     tl.device_assert(v8, 'index out of range')
-    v10 = tl.load(in1 + v5 * 524288 + x, v8 & v8, other=0.0)
+    v10 = tl.load(in1 + v5.to(tl.int32) * 524288 + x, v8, other=0.0)
     tl.store(out2 + y * 524288 + x, v10)
 
 
@@ -95,8 +93,8 @@ def fused_softmax_mul_0(in0, out1):
     v4 = lib.fast_exp(v3)
     v5 = lib.reduce_sum(v4, 0, False)
     v6 = lib.div_by_row(v4, v5)
-    v8 = lib.round_bf16(v6)
-    tl.store(out1 + x * 2 + r, v8)
+    v7 = lib.to_bf16(v6)
+    tl.store(out1 + x * 2 + r, v7)
 
 
 @triton.jit
@@ -107,8 +105,6 @@ def fused_mul_0(in0, in1, out2):
     x0 = (pid % 4) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v0 = tl.load(in0 + y * 4096 + x)
-    v1 = lib.widen_bf16(v0)
     v2 = tl.load(in1 + y)
-    v3 = v2 * v1
-    v4 = lib.to_bf16(v3)
-    tl.store(out2 + y * 4096 + x, v4)
+    v5 = lib.mul_bf16(v2, v0)
+    tl.store(out2 + y * 4096 + x, v5)

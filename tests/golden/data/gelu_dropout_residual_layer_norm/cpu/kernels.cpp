@@ -13,8 +13,7 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const int64_t* __restrict in0, cons
   {
     fw::KeepStream stream3(v2, 0u);
     float* const row22 = fw::scratch<0, float>(n_r0);
-    float* const row27 = fw::scratch<1, float>(n_r0);
-    const fw::Share mine = row22 && row27 ? fw::share(points) : fw::no_memory(status);
+    const fw::Share mine = row22 ? fw::share(points) : fw::no_memory(status);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
       fw::Sum<float, 1> acc23;
@@ -35,7 +34,7 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const int64_t* __restrict in0, cons
         const auto v20 = v19 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
         const auto v21 = fw::load(in2 + (r0 + 1024*x0), lanes);
         const auto v22 = v21 + v20;
-        fw::store<float>(row22 + r0, v22, fw::Full{});
+        fw::store<float>(row22 + r0, v22, lanes);
         acc23.add(v22, lanes, slot);
       }, [&]() FW_BODY { acc23.fold(); });
       const float v23 = acc23.result();
@@ -46,7 +45,6 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const int64_t* __restrict in0, cons
         const auto v22 = fw::load(row22 + r0, fw::Full{});
         const auto v27 = v22 - fw::splat<float>(v24);
         const auto v28 = v27 * v27;
-        fw::store<float>(row27 + r0, v27, fw::Full{});
         acc29.add(v28, lanes, slot);
       }, [&]() FW_BODY { acc29.fold(); });
       const float v29 = acc29.result();
@@ -56,7 +54,8 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const int64_t* __restrict in0, cons
       const float v33 = 0x1.0000000000000p+0f / v32;
       out6[x0] = v33;
       fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
-        const auto v27 = fw::load(row27 + r0, fw::Full{});
+        const auto v22 = fw::load(row22 + r0, fw::Full{});
+        const auto v27 = v22 - fw::splat<float>(v24);
         const auto v35 = fw::load(in3 + (r0), lanes);
         const auto v36 = fw::load(in4 + (r0), lanes);
         const auto v37 = v27 * fw::splat<float>(v33);
@@ -95,9 +94,8 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const float* __restrict in0, const 
       fw::KeepStream stream5(v4, 0u);
       float* const row6 = fw::scratch<0, float>(n_r0);
       float* const row15 = fw::scratch<1, float>(n_r0);
-      float* const row17 = fw::scratch<2, float>(n_r0);
-      float* const row26 = fw::scratch<3, float>(n_r0);
-      const fw::Share mine = row6 && row15 && row17 && row26 ? fw::share(points) : fw::no_memory(status);
+      float* const row26 = fw::scratch<2, float>(n_r0);
+      const fw::Share mine = row6 && row15 && row26 ? fw::share(points) : fw::no_memory(status);
       int64_t chunk = mine.begin % chunks;
       int64_t x0 = mine.begin / chunks;
       for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
@@ -137,10 +135,9 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const float* __restrict in0, const 
             const auto v29 = v28 * v27;
             const auto v30 = v29 * v26;
             const auto v40 = v28 * v26;
-            fw::store<float>(row6 + r0, v6, fw::Full{});
-            fw::store<float>(row15 + r0, v15, fw::Full{});
-            fw::store<float>(row17 + r0, v17, fw::Full{});
-            fw::store<float>(row26 + r0, v26, fw::Full{});
+            fw::store<float>(row6 + r0, v6, lanes);
+            fw::store<float>(row15 + r0, v15, lanes);
+            fw::store<float>(row26 + r0, v26, lanes);
             acc31.add(v30, lanes, slot);
             acc34.add(v29, lanes, slot);
             fw::accumulate<fw::Plus>(acc41 + r0, v40, lanes);
@@ -153,10 +150,10 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const float* __restrict in0, const 
           fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
             const auto v6 = fw::load(row6 + r0, fw::Full{});
             const auto v15 = fw::load(row15 + r0, fw::Full{});
-            const auto v17 = fw::load(row17 + r0, fw::Full{});
             const auto v26 = fw::load(row26 + r0, fw::Full{});
             const auto v8 = fw::load(in3 + (1024*l0 + r0 + 262144*x0), lanes);
             const auto v10 = v8 * v8;
+            const auto v17 = fw::splat<float>(0x1.0000000000000p+0f) + v15;
             const auto v19 = fw::splat<float>(0x1.0000000000000p-1f) * v8;
             const auto v27 = fw::load(in5 + (r0), lanes);
             const auto v28 = fw::load(in6 + (1024*l0 + r0 + 262144*x0), lanes);
@@ -190,6 +187,7 @@ extern "C" int64_t fused_gelu_keep_mul_add_0(const float* __restrict in0, const 
     const int64_t points = n_x0 * blocks;
     #pragma omp parallel if (points > 1)
     {
+      fw::KeepStream stream5(v4, 0u);
       const fw::Share mine = fw::share(points);
       int64_t block = mine.begin % blocks;
       int64_t x0 = mine.begin / blocks;

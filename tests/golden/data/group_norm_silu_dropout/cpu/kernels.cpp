@@ -29,8 +29,7 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v3 = v2 / 0x1.0000000000000p+13f;
       out4[32*x0 + x1] = v3;
       const float v22 = v3;
-      const float v34 = v3;
-      out7[32*x0 + x1] = v34;
+      out7[32*x0 + x1] = v22;
       fw::Sum<float, 4> acc8;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors_folded<4>(0, n_r1, [&](int64_t r1, auto lanes, auto slot) FW_BODY {
@@ -47,8 +46,7 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v13 = 0x1.0000000000000p+0f / v11;
       out5[32*x0 + x1] = v13;
       const float v21 = v13;
-      const float v36 = v13;
-      out8[32*x0 + x1] = v36;
+      out8[32*x0 + x1] = v21;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         const float v19 = in2[r0 + 8*x1];
         const float v20 = in3[r0 + 8*x1];

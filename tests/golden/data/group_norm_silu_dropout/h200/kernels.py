@@ -58,18 +58,16 @@ def fused_sub_mul_add__to_copy_0(in0, in1, in2, in3, in4, in5, out6):
     x0 = (pid % 4) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v1 = tl.load(in0)
-    i6 = y % 16
-    i7 = y // 512
-    i8 = y // 16
-    i9 = i8 % 32
-    v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8) + (i6 * 512 + i7 * 262144 + i9 * 8192), 0, 58982)
-    v5 = tl.load(in1 + (i6 + i9 * 16))
+    v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
+    i7 = y % 512
+    v5 = tl.load(in1 + i7)
     v6 = v5.to(tl.float32)
-    v7 = tl.load(in2 + (i6 + i9 * 16))
+    v7 = tl.load(in2 + i7)
     v8 = v7.to(tl.float32)
-    v9 = tl.load(in3 + (i7 * 32 + i9))
-    v11 = tl.load(in4 + (i7 * 32 + i9))
-    v13 = tl.load(in5 + (i6 * 4096 + i7 * 2097152 + i9 * 65536) + x)
+    i12 = y // 16
+    v9 = tl.load(in3 + i12)
+    v11 = tl.load(in4 + i12)
+    v13 = tl.load(in5 + y * 4096 + x)
     v14 = lib.widen_bf16(v13)
     v15 = v14 - v11
     v16 = v15 * v9
@@ -83,7 +81,7 @@ def fused_sub_mul_add__to_copy_0(in0, in1, in2, in3, in4, in5, out6):
     v27 = lib.round_bf16(v25)
     v31 = v27 * tl.where(v2, 1.1111111111111112, 0.0)
     v32 = lib.to_bf16(v31)
-    tl.store(out6 + (i6 * 4096 + i7 * 2097152 + i9 * 65536) + x, v32)
+    tl.store(out6 + y * 4096 + x, v32)
 
 # backward
 
@@ -98,22 +96,20 @@ def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4,
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
-    i3 = x % 16
-    i4 = x // 16
-    i5 = i4 % 32
-    v0 = tl.load(in0 + (i3 + i5 * 16))
+    i3 = x % 512
+    v0 = tl.load(in0 + i3)
     v1 = v0.to(tl.float32)
-    v2 = tl.load(in1 + (i3 + i5 * 16))
+    v2 = tl.load(in1 + i3)
     v3 = v2.to(tl.float32)
-    i10 = x // 512
-    v4 = tl.load(in2 + (i10 * 32 + i5))
-    v6 = tl.load(in3 + (i10 * 32 + i5))
+    i8 = x // 16
+    v4 = tl.load(in2 + i8)
+    v6 = tl.load(in3 + i8)
     v27 = tl.load(in6)
-    v40 = tl.load(in7 + (i10 * 32 + i5))
+    v40 = tl.load(in7 + i8)
     v41 = v40.to(tl.float32)
-    v42 = tl.load(in8 + (i10 * 32 + i5))
+    v42 = tl.load(in8 + i8)
     v43 = v42.to(tl.float32)
-    v8 = tl.load(in4 + (i3 * 4096 + i10 * 2097152 + i5 * 65536) + r)
+    v8 = tl.load(in4 + x * 4096 + r)
     v9 = lib.widen_bf16(v8)
     v10 = v9 - v6
     v11 = v10 * v4
@@ -126,9 +122,9 @@ def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4,
     v20 = lib.fast_div(tl.full((), 1.0, tl.float32), v19)
     v21 = 1.0 - v20
     v23 = tl.fma(v15, v21, tl.full((), 1.0, tl.float32))
-    v25 = tl.load(in5 + (i3 * 4096 + i10 * 2097152 + i5 * 65536) + r)
+    v25 = tl.load(in5 + x * 4096 + r)
     v26 = lib.widen_bf16(v25)
-    v28 = lib.keep8(v27, tl.arange(0, RBLOCK // 8) + (i3 * 512 + i10 * 262144 + i5 * 8192), 0, 58982)
+    v28 = lib.keep8(v27, tl.arange(0, RBLOCK // 8) + (x * 512), 0, 58982)
     v31 = v26 * tl.where(v28, 1.1111111111111112, 0.0)
     v33 = lib.round_bf16(v31)
     v34 = v33 * v20
@@ -139,8 +135,8 @@ def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4,
     v46 = v37 * v45
     v38 = lib.reduce_sum(v37, 0, False)
     v47 = lib.reduce_sum(v46, 0, False)
-    tl.store(out9 + (i3 + i10 * 512 + i5 * 16), v38)
-    tl.store(out10 + (i3 + i10 * 512 + i5 * 16), v47)
+    tl.store(out9 + x, v38)
+    tl.store(out10 + x, v47)
 
 
 @triton.jit
@@ -186,52 +182,49 @@ def fused_native_group_norm_backward_2(in0, in1, in2, in3, in4, in5, in6, in7, i
     y = (pid // 4)
     x0 = (pid % 4) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
-    i5 = y // 512
-    i6 = y // 16
-    i7 = i6 % 32
-    v0 = tl.load(in0 + (i5 * 32 + i7))
+    i5 = y // 16
+    v0 = tl.load(in0 + i5)
     v1 = v0.to(tl.float32)
-    v2 = tl.load(in1 + (i5 * 32 + i7))
-    v3 = tl.load(in2 + (i5 * 32 + i7))
+    v2 = tl.load(in1 + i5)
+    v3 = tl.load(in2 + i5)
     v4 = v3.to(tl.float32)
-    i13 = y % 16
-    v5 = tl.load(in3 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x)
+    v5 = tl.load(in3 + y * 4096 + x)
     v6 = lib.widen_bf16(v5)
     v7 = v6 - v4
     v8 = v7 * v1
-    v10 = tl.load(in4 + (i5 * 32 + i7))
-    v11 = tl.load(in5 + (i13 + i7 * 16))
+    v10 = tl.load(in4 + i5)
+    i16 = y % 512
+    v11 = tl.load(in5 + i16)
     v12 = v11.to(tl.float32)
-    v13 = tl.load(in6 + (i13 + i7 * 16))
+    v13 = tl.load(in6 + i16)
     v14 = v13.to(tl.float32)
-    v15 = v11.to(tl.float32)
-    v16 = tl.load(in7 + (i5 * 32 + i7))
-    v18 = tl.load(in8 + (i5 * 32 + i7))
-    v20 = v6 - v18
-    v21 = v20 * v16
-    v22 = v21 * v15
-    v23 = v22 + v14
-    v25 = lib.round_bf16(v23)
-    v26 = lib.neg(v25)
-    v27 = lib.fast_exp(v26)
-    v29 = 1.0 + v27
-    v30 = lib.fast_div(tl.full((), 1.0, tl.float32), v29)
-    v31 = 1.0 - v30
-    v33 = tl.fma(v25, v31, tl.full((), 1.0, tl.float32))
-    v35 = tl.load(in9 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x)
-    v36 = lib.widen_bf16(v35)
-    v37 = tl.load(in10)
-    v38 = lib.keep8(v37, x0 // 8 + tl.arange(0, XBLOCK // 8) + (i13 * 512 + i5 * 262144 + i7 * 8192), 0, 58982)
-    v41 = v36 * tl.where(v38, 1.1111111111111112, 0.0)
-    v43 = lib.round_bf16(v41)
-    v44 = v43 * v30
-    v45 = v44 * v33
-    v47 = lib.round_bf16(v45)
-    v49 = tl.fma(v47, v12, lib.neg(v10))
-    v50 = tl.fma(lib.neg(v8), v2, v49)
-    v51 = v50 * v1
-    v52 = lib.to_bf16(v51)
-    tl.store(out11 + (i13 * 4096 + i5 * 2097152 + i7 * 65536) + x, v52)
+    v15 = tl.load(in7 + i5)
+    v17 = tl.load(in8 + i5)
+    v19 = v6 - v17
+    v20 = v19 * v15
+    v21 = v20 * v12
+    v22 = v21 + v14
+    v24 = lib.round_bf16(v22)
+    v25 = lib.neg(v24)
+    v26 = lib.fast_exp(v25)
+    v28 = 1.0 + v26
+    v29 = lib.fast_div(tl.full((), 1.0, tl.float32), v28)
+    v30 = 1.0 - v29
+    v32 = tl.fma(v24, v30, tl.full((), 1.0, tl.float32))
+    v34 = tl.load(in9 + y * 4096 + x)
+    v35 = lib.widen_bf16(v34)
+    v36 = tl.load(in10)
+    v37 = lib.keep8(v36, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
+    v40 = v35 * tl.where(v37, 1.1111111111111112, 0.0)
+    v42 = lib.round_bf16(v40)
+    v43 = v42 * v29
+    v44 = v43 * v32
+    v46 = lib.round_bf16(v44)
+    v48 = tl.fma(v46, v12, lib.neg(v10))
+    v49 = tl.fma(lib.neg(v8), v2, v48)
+    v50 = v49 * v1
+    v51 = lib.to_bf16(v50)
+    tl.store(out11 + y * 4096 + x, v51)
 
 
 @triton.jit

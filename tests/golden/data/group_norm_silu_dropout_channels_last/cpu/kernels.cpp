@@ -29,8 +29,7 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v3 = v2 / 0x1.0000000000000p+13f;
       out4[32*x0 + x1] = v3;
       const float v22 = v3;
-      const float v34 = v3;
-      out7[32*x0 + x1] = v34;
+      out7[32*x0 + x1] = v22;
       fw::Sum<float, 4> acc8;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors_folded<4>(0, n_r1, [&](int64_t r1, auto lanes, auto slot) FW_BODY {
@@ -47,12 +46,11 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v13 = 0x1.0000000000000p+0f / v11;
       out5[32*x0 + x1] = v13;
       const float v21 = v13;
-      const float v36 = v13;
-      out8[32*x0 + x1] = v36;
+      out8[32*x0 + x1] = v21;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors(0, n_r1, [&](int64_t r1, auto lanes) FW_BODY {
           const auto v1 = fw::load(in0 + (256*r0 + r1 + 262144*x0 + 8*x1), lanes);
-          const auto v17 = fw::bool_lanes(fw::gather<uint8_t>(lanes, r1, [&](int64_t r1, int lane) { (void)r1, (void)lane; return static_cast<uint8_t>(fw::keep_one(v16, 0u, r0 + 1024*r1 + 262144*x0 + 8192*x1, 58982u)); }));
+          const auto v17 = stream17.keep(256*r0 + r1 + 262144*x0 + 8*x1, 58982u);
           const auto v18 = fw::from_bool<float>(v17);
           const auto v19 = fw::load(in2 + (r1 + 8*x1), lanes);
           const auto v20 = fw::load(in3 + (r1 + 8*x1), lanes);
@@ -137,7 +135,7 @@ extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* _
             const auto v17 = v10 * v16;
             const auto v18 = fw::splat<float>(0x1.0000000000000p+0f) + v17;
             const auto v20 = fw::load(in5 + (256*r0 + 262144*x0 + 8*x1 + x2), lanes);
-            const auto v22 = fw::bool_lanes(fw::gather<uint8_t>(lanes, x2, [&](int64_t x2, int lane) { (void)x2, (void)lane; return static_cast<uint8_t>(fw::keep_one(v21, 0u, r0 + 262144*x0 + 8192*x1 + 1024*x2, 58982u)); }));
+            const auto v22 = stream22.keep(256*r0 + 262144*x0 + 8*x1 + x2, 58982u);
             const auto v23 = fw::from_bool<float>(v22);
             const auto v24 = v23 * v20;
             const auto v25 = v24 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
@@ -159,6 +157,7 @@ extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* _
     const int64_t points = n_x0 * n_x1 * blocks;
     #pragma omp parallel if (points > 1)
     {
+      fw::KeepStream stream22(v21, 0u);
       const fw::Share mine = fw::share(points);
       int64_t block = mine.begin % blocks;
       int64_t x1 = (mine.begin / blocks) % n_x1;
@@ -347,7 +346,7 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
         const auto v24 = v17 * v23;
         const auto v25 = fw::splat<float>(0x1.0000000000000p+0f) + v24;
         const auto v27 = fw::load(in9 + (262144*x0 + 256*x1 + 8*x2 + x3), lanes);
-        const auto v29 = fw::bool_lanes(fw::gather<uint8_t>(lanes, x3, [&](int64_t x3, int lane) { (void)x3, (void)lane; return static_cast<uint8_t>(fw::keep_one(v28, 0u, 262144*x0 + x1 + 8192*x2 + 1024*x3, 58982u)); }));
+        const auto v29 = stream29.keep(262144*x0 + 256*x1 + 8*x2 + x3, 58982u);
         const auto v30 = fw::from_bool<float>(v29);
         const auto v31 = v30 * v27;
         const auto v32 = v31 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));

@@ -11,22 +11,22 @@ def fused_native_group_norm_0(in0, out1, out2, out3):
     RBLOCK: tl.constexpr = 8192
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
-    i3 = x % 32
-    i4 = x // 256
-    i5 = x // 32
-    i6 = i5 % 8
-    i7 = r // 16
-    i8 = r % 16
-    v0 = tl.load(in0 + (i3 * 16 + i4 * 2097152 + i6 * 262144) + (i7 * 512 + i8))
+    i3 = x // 32
+    i4 = x % 32
+    i5 = r // 16
+    i6 = r % 16
+    v0 = tl.load(in0 + (i3 * 262144 + i4 * 16) + (i5 * 512 + i6))
     v1 = lib.widen_bf16(v0)
     v2 = lib.reduce_sum(v1, 0, False)
-    tl.store(out1 + (i3 * 8 + i4 * 256 + i6), v2)
+    i10 = x // 256
+    i11 = i3 % 8
+    tl.store(out1 + (i4 * 8 + i10 * 256 + i11), v2)
     v5 = v2 / tl.full((), 8192.0, tl.float32)
-    tl.store(out2 + (i3 * 8 + i4 * 256 + i6), v5)
+    tl.store(out2 + (i4 * 8 + i10 * 256 + i11), v5)
     v7 = v1 - v5
     v8 = v7 * v7
     v9 = lib.reduce_sum(v8, 0, False)
-    tl.store(out3 + (i3 * 8 + i4 * 256 + i6), v9)
+    tl.store(out3 + (i4 * 8 + i10 * 256 + i11), v9)
 
 
 @triton.jit
@@ -62,20 +62,18 @@ def fused_sub_mul_add__to_copy_0(in0, in1, in2, in3, in4, in5, out6):
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v1 = tl.load(in0)
-    i4 = x % 16
-    i5 = x // 2097152
-    i6 = x // 16
-    i7 = i6 % 32
-    i8 = x // 512
-    i9 = i8 % 4096
-    v2 = lib.keep1(v1, i4 * 4096 + i5 * 2097152 + i7 * 65536 + i9, 0, 58982)
-    v5 = tl.load(in1 + (i4 + i7 * 16))
+    v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8), 0, 58982)
+    i5 = x % 512
+    v5 = tl.load(in1 + i5)
     v6 = lib.widen_bf16(v5)
-    v7 = tl.load(in2 + (i4 + i7 * 16))
+    v7 = tl.load(in2 + i5)
     v8 = lib.widen_bf16(v7)
-    v9 = tl.load(in3 + (i5 * 32 + i7))
-    v11 = tl.load(in4 + (i5 * 32 + i7))
-    v13 = tl.load(in5 + (i4 + i5 * 2097152 + i7 * 16 + i9 * 512))
+    i10 = x // 2097152
+    i11 = x // 16
+    i12 = i11 % 32
+    v9 = tl.load(in3 + (i10 * 32 + i12))
+    v11 = tl.load(in4 + (i10 * 32 + i12))
+    v13 = tl.load(in5 + x)
     v14 = lib.widen_bf16(v13)
     v15 = v14 - v11
     v16 = v15 * v9
@@ -89,7 +87,7 @@ def fused_sub_mul_add__to_copy_0(in0, in1, in2, in3, in4, in5, out6):
     v27 = lib.round_bf16(v25)
     v31 = v27 * tl.where(v2, 1.1111111111111112, 0.0)
     v32 = lib.to_bf16(v31)
-    tl.store(out6 + (i4 + i5 * 2097152 + i7 * 16 + i9 * 512), v32)
+    tl.store(out6 + x, v32)
 
 # backward
 
@@ -104,27 +102,26 @@ def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4,
     XBLOCK: tl.constexpr = 32
     RBLOCK: tl.constexpr = 64
     x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)[:, None]
-    i4 = x % 16
-    i5 = x // 16
-    i6 = i5 % 32
-    v0 = tl.load(in0 + (i4 + i6 * 16), eviction_policy="evict_first")
+    x = x0 + tl.arange(0, XBLOCK)[None, :]
+    i4 = x % 512
+    v0 = tl.load(in0 + i4, eviction_policy="evict_first")
     v1 = lib.widen_bf16(v0)
-    v2 = tl.load(in1 + (i4 + i6 * 16), eviction_policy="evict_first")
+    v2 = tl.load(in1 + i4, eviction_policy="evict_first")
     v3 = lib.widen_bf16(v2)
-    i11 = x // 512
-    v4 = tl.load(in2 + (i11 * 32 + i6), eviction_policy="evict_first")
-    v6 = tl.load(in3 + (i11 * 32 + i6), eviction_policy="evict_first")
+    i9 = x // 16
+    v4 = tl.load(in2 + i9, eviction_policy="evict_first")
+    v6 = tl.load(in3 + i9, eviction_policy="evict_first")
     v27 = tl.load(in6)
-    v40 = tl.load(in7 + (i11 * 32 + i6), eviction_policy="evict_first")
+    v40 = tl.load(in7 + i9, eviction_policy="evict_first")
     v41 = lib.widen_bf16(v40)
-    v42 = tl.load(in8 + (i11 * 32 + i6), eviction_policy="evict_first")
+    v42 = tl.load(in8 + i9, eviction_policy="evict_first")
     v43 = lib.widen_bf16(v42)
-    a38 = tl.full([XBLOCK, RBLOCK], 0.0, tl.float32)
-    a47 = tl.full([XBLOCK, RBLOCK], 0.0, tl.float32)
+    a38 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
+    a47 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
     for r0 in tl.range(0, 4096, RBLOCK):
-        r = r0 + tl.arange(0, RBLOCK)[None, :]
-        v8 = tl.load(in4 + (i4 + i11 * 2097152 + i6 * 16) + r * 512, eviction_policy="evict_first")
+        r = r0 + tl.arange(0, RBLOCK)[:, None]
+        i21 = x // 512
+        v8 = tl.load(in4 + r * 512 + (i21 * 2097152 + i4), eviction_policy="evict_first")
         v9 = lib.widen_bf16(v8)
         v10 = v9 - v6
         v11 = v10 * v4
@@ -137,9 +134,9 @@ def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4,
         v20 = lib.fast_div(tl.full((), 1.0, tl.float32), v19)
         v21 = 1.0 - v20
         v23 = tl.fma(v15, v21, tl.full((), 1.0, tl.float32))
-        v25 = tl.load(in5 + (i4 + i11 * 2097152 + i6 * 16) + r * 512, eviction_policy="evict_first")
+        v25 = tl.load(in5 + r * 512 + (i21 * 2097152 + i4), eviction_policy="evict_first")
         v26 = lib.widen_bf16(v25)
-        v28 = lib.keep8(v27, r0 // 8 + tl.arange(0, RBLOCK // 8)[None, :] + (i4 * 512 + i11 * 262144 + i6 * 8192), 0, 58982)
+        v28 = lib.keep1(v27, r * 512 + i21 * 2097152 + i4, 0, 58982)
         v31 = v26 * tl.where(v28, 1.1111111111111112, 0.0)
         v33 = lib.round_bf16(v31)
         v34 = v33 * v20
@@ -150,10 +147,10 @@ def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4,
         v46 = v37 * v45
         a38 = a38 + v37
         a47 = a47 + v46
-    v38 = lib.reduce_sum(a38, 1, True)
-    v47 = lib.reduce_sum(a47, 1, True)
-    tl.store(out9 + (i4 + i11 * 512 + i6 * 16), v38)
-    tl.store(out10 + (i4 + i11 * 512 + i6 * 16), v47)
+    v38 = lib.reduce_sum(a38, 0, True)
+    v47 = lib.reduce_sum(a47, 0, True)
+    tl.store(out9 + x, v38)
+    tl.store(out10 + x, v47)
 
 
 @triton.jit
@@ -205,46 +202,43 @@ def fused_native_group_norm_backward_2(in0, in1, in2, in3, in4, in5, in6, in7, i
     v2 = tl.load(in1 + (i3 * 32 + i5))
     v3 = tl.load(in2 + (i3 * 32 + i5))
     v4 = lib.widen_bf16(v3)
-    i11 = x % 16
-    i12 = x // 512
-    i13 = i12 % 4096
-    v5 = tl.load(in3 + (i11 + i3 * 2097152 + i5 * 16 + i13 * 512))
+    v5 = tl.load(in3 + x)
     v6 = lib.widen_bf16(v5)
     v7 = v6 - v4
     v8 = v7 * v1
     v10 = tl.load(in4 + (i3 * 32 + i5))
-    v11 = tl.load(in5 + (i11 + i5 * 16))
+    i16 = x % 512
+    v11 = tl.load(in5 + i16)
     v12 = lib.widen_bf16(v11)
-    v13 = tl.load(in6 + (i11 + i5 * 16))
+    v13 = tl.load(in6 + i16)
     v14 = lib.widen_bf16(v13)
-    v15 = lib.widen_bf16(v11)
-    v16 = tl.load(in7 + (i3 * 32 + i5))
-    v18 = tl.load(in8 + (i3 * 32 + i5))
-    v20 = v6 - v18
-    v21 = v20 * v16
-    v22 = v21 * v15
-    v23 = v22 + v14
-    v25 = lib.round_bf16(v23)
-    v26 = lib.neg(v25)
-    v27 = lib.fast_exp(v26)
-    v29 = 1.0 + v27
-    v30 = lib.fast_div(tl.full((), 1.0, tl.float32), v29)
-    v31 = 1.0 - v30
-    v33 = tl.fma(v25, v31, tl.full((), 1.0, tl.float32))
-    v35 = tl.load(in9 + (i11 + i3 * 2097152 + i5 * 16 + i13 * 512))
-    v36 = lib.widen_bf16(v35)
-    v37 = tl.load(in10)
-    v38 = lib.keep1(v37, i11 * 4096 + i3 * 2097152 + i5 * 65536 + i13, 0, 58982)
-    v41 = v36 * tl.where(v38, 1.1111111111111112, 0.0)
-    v43 = lib.round_bf16(v41)
-    v44 = v43 * v30
-    v45 = v44 * v33
-    v47 = lib.round_bf16(v45)
-    v49 = tl.fma(v47, v12, lib.neg(v10))
-    v50 = tl.fma(lib.neg(v8), v2, v49)
-    v51 = v50 * v1
-    v52 = lib.to_bf16(v51)
-    tl.store(out11 + (i11 + i3 * 2097152 + i5 * 16 + i13 * 512), v52)
+    v15 = tl.load(in7 + (i3 * 32 + i5))
+    v17 = tl.load(in8 + (i3 * 32 + i5))
+    v19 = v6 - v17
+    v20 = v19 * v15
+    v21 = v20 * v12
+    v22 = v21 + v14
+    v24 = lib.round_bf16(v22)
+    v25 = lib.neg(v24)
+    v26 = lib.fast_exp(v25)
+    v28 = 1.0 + v26
+    v29 = lib.fast_div(tl.full((), 1.0, tl.float32), v28)
+    v30 = 1.0 - v29
+    v32 = tl.fma(v24, v30, tl.full((), 1.0, tl.float32))
+    v34 = tl.load(in9 + x)
+    v35 = lib.widen_bf16(v34)
+    v36 = tl.load(in10)
+    v37 = lib.keep8(v36, x0 // 8 + tl.arange(0, XBLOCK // 8), 0, 58982)
+    v40 = v35 * tl.where(v37, 1.1111111111111112, 0.0)
+    v42 = lib.round_bf16(v40)
+    v43 = v42 * v29
+    v44 = v43 * v32
+    v46 = lib.round_bf16(v44)
+    v48 = tl.fma(v46, v12, lib.neg(v10))
+    v49 = tl.fma(lib.neg(v8), v2, v48)
+    v50 = v49 * v1
+    v51 = lib.to_bf16(v50)
+    tl.store(out11 + x, v51)
 
 
 @triton.jit

@@ -72,39 +72,37 @@ extern "C" int64_t fused_mul_masked_fill__softmax_0(const float* __restrict in0,
   const int64_t points = n_x0 * n_x1;
   #pragma omp parallel if (points > 1)
   {
-    float* const row10 = fw::scratch<0, float>(n_r0);
-    float* const row13 = fw::scratch<1, float>(n_r0);
-    const fw::Share mine = row10 && row13 ? fw::share(points) : fw::no_memory(status);
+    float* const row7 = fw::scratch<0, float>(n_r0);
+    float* const row10 = fw::scratch<1, float>(n_r0);
+    const fw::Share mine = row7 && row10 ? fw::share(points) : fw::no_memory(status);
     int64_t x1 = mine.begin % n_x1;
     int64_t x0 = mine.begin / n_x1;
     for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(x1, n_x1, x0)) {
       const int32_t v4 = static_cast<int32_t>(x1);
-      const int32_t v6 = int32_t(0) + v4;
-      fw::Extreme<fw::Largest, float, 4> acc11;
+      fw::Extreme<fw::Largest, float, 4> acc8;
       fw::vectors_by<4>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
         const auto v1 = fw::load(in0 + (r0 + 65536*x0 + 256*x1), lanes);
         const auto v2 = v1 * fw::splat<float>(0x1.0000000000000p-3f);
-        const auto v7 = fw::ramp<int32_t>(r0, 1);
-        const auto v8 = fw::splat<int32_t>(int32_t(0)) + v7;
-        const auto v9 = fw::gt(v8, fw::splat<int32_t>(v6));
-        const auto v10 = fw::select(v9, fw::splat<float>((-__builtin_inff())), v2);
-        fw::store<float>(row10 + r0, v10, fw::Full{});
-        acc11.add(v10, lanes, slot);
+        const auto v5 = fw::ramp<int32_t>(r0, 1);
+        const auto v6 = fw::gt(v5, fw::splat<int32_t>(v4));
+        const auto v7 = fw::select(v6, fw::splat<float>((-__builtin_inff())), v2);
+        fw::store<float>(row7 + r0, v7, lanes);
+        acc8.add(v7, lanes, slot);
       });
-      const float v11 = acc11.result();
-      fw::Sum<float, 4> acc14;
+      const float v8 = acc8.result();
+      fw::Sum<float, 4> acc11;
       fw::vectors_folded<4>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
-        const auto v10 = fw::load(row10 + r0, fw::Full{});
-        const auto v12 = v10 - fw::splat<float>(v11);
-        const auto v13 = fw::exp(v12);
-        fw::store<float>(row13 + r0, v13, fw::Full{});
-        acc14.add(v13, lanes, slot);
-      }, [&]() FW_BODY { acc14.fold(); });
-      const float v14 = acc14.result();
+        const auto v7 = fw::load(row7 + r0, fw::Full{});
+        const auto v9 = v7 - fw::splat<float>(v8);
+        const auto v10 = fw::exp(v9);
+        fw::store<float>(row10 + r0, v10, lanes);
+        acc11.add(v10, lanes, slot);
+      }, [&]() FW_BODY { acc11.fold(); });
+      const float v11 = acc11.result();
       fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
-        const auto v13 = fw::load(row13 + r0, fw::Full{});
-        const auto v15 = v13 / fw::splat<float>(v14);
-        fw::store<float>(out1 + (r0 + 65536*x0 + 256*x1), v15, lanes);
+        const auto v10 = fw::load(row10 + r0, fw::Full{});
+        const auto v12 = v10 / fw::splat<float>(v11);
+        fw::store<float>(out1 + (r0 + 65536*x0 + 256*x1), v12, lanes);
       });
     }
   }

@@ -18,7 +18,7 @@ def fused_clone_0(in0, out1):
     i7 = x // 262144
     i8 = i7 % 16
     v0 = tl.load(in0 + (i3 + i4 * 12582912 + i6 * 6144 + i8 * 128))
-    tl.store(out1 + (i3 + i4 * 4194304 + i6 * 128 + i8 * 262144), v0)
+    tl.store(out1 + x, v0)
 
 
 @triton.jit
@@ -42,25 +42,21 @@ def fused_mul_masked_fill__softmax_0(in0, out1):
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
     i3 = x % 2048
-    v1 = (i3).to(tl.int32)
-    v3 = 0 + v1
-    v4 = (r).to(tl.int32)
-    v5 = 0 + v4
-    v6 = v5 > v3
-    v7 = ~v6
-    v8 = tl.load(in0 + x * 2048 + r, v7, other=0.0)
-    v9 = lib.widen_bf16(v8)
-    v10 = v9 * 0.08838834764831845
-    v12 = lib.round_bf16(v10)
-    v14 = tl.where(v6, tl.full((), float("-inf"), tl.float32), v12)
-    v16 = lib.round_bf16(v14)
-    v17 = lib.reduce_max(v16, 0, False)
-    v18 = v16 - v17
-    v19 = lib.fast_exp(v18)
-    v20 = lib.reduce_sum(v19, 0, False)
-    v21 = lib.div_by_row(v19, v20)
-    v22 = lib.to_bf16(v21)
-    tl.store(out1 + x * 2048 + r, v22)
+    v3 = r > i3
+    i5 = r // 8
+    v4 = i5 * 8
+    v5 = v4 <= i3
+    v6 = tl.load(in0 + x * 2048 + r, v5, other=0.0)
+    v9 = lib.scale_bf16(v6, 0.08838834764831845)
+    v10 = lib.widen_bf16(v9)
+    v12 = tl.where(v3, tl.full((), float("-inf"), tl.float32), v10)
+    v15 = lib.reduce_max(v12, 0, False)
+    v16 = v12 - v15
+    v17 = lib.fast_exp(v16)
+    v18 = lib.reduce_sum(v17, 0, False)
+    v19 = lib.div_by_row(v17, v18)
+    v20 = lib.to_bf16(v19)
+    tl.store(out1 + x * 2048 + r, v20)
 
 
 @triton.jit
@@ -75,7 +71,7 @@ def fused_clone_2(in0, out1):
     i7 = x // 262144
     i8 = i7 % 16
     v0 = tl.load(in0 + 4096 + (i3 + i4 * 12582912 + i6 * 6144 + i8 * 128))
-    tl.store(out1 + (i3 + i4 * 4194304 + i6 * 128 + i8 * 262144), v0)
+    tl.store(out1 + x, v0)
 
 
 @triton.jit
@@ -90,4 +86,4 @@ def fused_clone_3(in0, out1):
     i7 = x // 2048
     i8 = i7 % 2048
     v0 = tl.load(in0 + (i3 + i4 * 4194304 + i6 * 262144 + i8 * 128))
-    tl.store(out1 + (i3 + i4 * 4194304 + i6 * 128 + i8 * 2048), v0)
+    tl.store(out1 + x, v0)

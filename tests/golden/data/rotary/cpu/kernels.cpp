@@ -8,6 +8,7 @@ extern "C" int64_t fused_mul_add_0(const uint16_t* __restrict in0, const uint16_
   const int64_t n_x2 = 16;
   const int64_t n_x3 = 128;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0 || n_x3 == 0) return 0;
+  fw::large_output(out3, 33554432);
   int64_t status = 0;
   const int64_t blocks = fw::ceil_div(n_x3, 4096);
   const int64_t points = n_x0 * n_x1 * n_x2 * blocks;
@@ -64,6 +65,7 @@ extern "C" int64_t fused_add_0(const uint16_t* __restrict in0, const uint16_t* _
   const int64_t n_x2 = 16;
   const int64_t n_x3 = 128;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0 || n_x3 == 0) return 0;
+  fw::large_output(out3, 33554432);
   int64_t status = 0;
   const int64_t blocks = fw::ceil_div(n_x3, 4096);
   const int64_t points = n_x0 * n_x1 * n_x2 * blocks;

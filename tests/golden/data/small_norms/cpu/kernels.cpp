@@ -10,8 +10,7 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_0(const float* __restrict in
   const int64_t points = n_x0;
   {
     float* const row14 = fw::scratch<0, float>(n_r0);
-    float* const row17 = fw::scratch<1, float>(n_r0);
-    const fw::Share mine = row14 && row17 ? fw::share(points) : fw::no_memory(status);
+    const fw::Share mine = row14 ? fw::share(points) : fw::no_memory(status);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
       fw::Sum<float, 1> acc15;
@@ -24,7 +23,7 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_0(const float* __restrict in
         const auto v12 = v11 * v9;
         const auto v13 = fw::load(in3 + (r0 + 1024*x0), lanes);
         const auto v14 = v13 + v12;
-        fw::store<float>(row14 + r0, v14, fw::Full{});
+        fw::store<float>(row14 + r0, v14, lanes);
         acc15.add(v14, lanes, slot);
       }, [&]() FW_BODY { acc15.fold(); });
       const float v15 = acc15.result();
@@ -34,7 +33,6 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_0(const float* __restrict in
         const auto v14 = fw::load(row14 + r0, fw::Full{});
         const auto v17 = v14 - fw::splat<float>(v16);
         const auto v18 = v17 * v17;
-        fw::store<float>(row17 + r0, v17, fw::Full{});
         acc19.add(v18, lanes, slot);
       }, [&]() FW_BODY { acc19.fold(); });
       const float v19 = acc19.result();
@@ -43,9 +41,10 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_0(const float* __restrict in
       const float v22 = fw::sqrt(v21);
       const float v23 = 0x1.0000000000000p+0f / v22;
       fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
-        const auto v17 = fw::load(row17 + r0, fw::Full{});
+        const auto v14 = fw::load(row14 + r0, fw::Full{});
         const auto v0 = fw::load(in0 + (r0), lanes);
         const auto v1 = fw::load(in1 + (r0), lanes);
+        const auto v17 = v14 - fw::splat<float>(v16);
         const auto v24 = v17 * fw::splat<float>(v23);
         const auto v25 = v24 * v1;
         const auto v26 = v25 + v0;
@@ -64,8 +63,7 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_1(const float* __restrict in
   const int64_t points = n_x0;
   {
     float* const row14 = fw::scratch<0, float>(n_r0);
-    float* const row17 = fw::scratch<1, float>(n_r0);
-    const fw::Share mine = row14 && row17 ? fw::share(points) : fw::no_memory(status);
+    const fw::Share mine = row14 ? fw::share(points) : fw::no_memory(status);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
       fw::Sum<float, 1> acc15;
@@ -78,7 +76,7 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_1(const float* __restrict in
         const auto v12 = v11 * v9;
         const auto v13 = fw::load(in3 + (r0 + 1024*x0), lanes);
         const auto v14 = v13 + v12;
-        fw::store<float>(row14 + r0, v14, fw::Full{});
+        fw::store<float>(row14 + r0, v14, lanes);
         acc15.add(v14, lanes, slot);
       }, [&]() FW_BODY { acc15.fold(); });
       const float v15 = acc15.result();
@@ -88,7 +86,6 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_1(const float* __restrict in
         const auto v14 = fw::load(row14 + r0, fw::Full{});
         const auto v17 = v14 - fw::splat<float>(v16);
         const auto v18 = v17 * v17;
-        fw::store<float>(row17 + r0, v17, fw::Full{});
         acc19.add(v18, lanes, slot);
       }, [&]() FW_BODY { acc19.fold(); });
       const float v19 = acc19.result();
@@ -97,9 +94,10 @@ extern "C" int64_t fused_gelu_add_native_layer_norm_1(const float* __restrict in
       const float v22 = fw::sqrt(v21);
       const float v23 = 0x1.0000000000000p+0f / v22;
       fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
-        const auto v17 = fw::load(row17 + r0, fw::Full{});
+        const auto v14 = fw::load(row14 + r0, fw::Full{});
         const auto v0 = fw::load(in0 + (r0), lanes);
         const auto v1 = fw::load(in1 + (r0), lanes);
+        const auto v17 = v14 - fw::splat<float>(v16);
         const auto v24 = v17 * fw::splat<float>(v23);
         const auto v25 = v24 * v1;
         const auto v26 = v25 + v0;

@@ -25,7 +25,7 @@ extern "C" int64_t fused_softmax_0(const float* __restrict in0, float* __restric
         const auto v0 = fw::load(in0 + (r0 + 1024*x0), lanes);
         const auto v2 = v0 - fw::splat<float>(v1);
         const auto v3 = fw::exp(v2);
-        fw::store<float>(row3 + r0, v3, fw::Full{});
+        fw::store<float>(row3 + r0, v3, lanes);
         acc4.add(v3, lanes, slot);
       }, [&]() FW_BODY { acc4.fold(); });
       const float v4 = acc4.result();

@@ -64,8 +64,7 @@ extern "C" int64_t fused_keep_mul_add_native_layer_norm_0(const int64_t* __restr
   {
     fw::KeepStream stream2(v1, 0u);
     float* const row8 = fw::scratch<0, float>(n_r0);
-    float* const row15 = fw::scratch<1, float>(n_r0);
-    const fw::Share mine = row8 && row15 ? fw::share(points) : fw::no_memory(status);
+    const fw::Share mine = row8 ? fw::share(points) : fw::no_memory(status);
     for (int64_t point = mine.begin; point < mine.end; ++point) {
       const int64_t x0 = point;
       fw::Sum<float, 2> acc11;
@@ -78,7 +77,7 @@ extern "C" int64_t fused_keep_mul_add_native_layer_norm_0(const int64_t* __restr
         const auto v7 = fw::load(in2 + (r0 + 256*x0), lanes);
         const auto v8 = v7 + v6;
         fw::store<float>(out5 + (r0 + 256*x0), v8, lanes);
-        fw::store<float>(row8 + r0, v8, fw::Full{});
+        fw::store<float>(row8 + r0, v8, lanes);
         acc11.add(v8, lanes, slot);
       }, [&]() FW_BODY { acc11.fold(); });
       const float v11 = acc11.result();
@@ -91,7 +90,6 @@ extern "C" int64_t fused_keep_mul_add_native_layer_norm_0(const int64_t* __restr
         const auto v8 = fw::load(row8 + r0, fw::Full{});
         const auto v15 = v8 - fw::splat<float>(v12);
         const auto v16 = v15 * v15;
-        fw::store<float>(row15 + r0, v15, fw::Full{});
         acc17.add(v16, lanes, slot);
       }, [&]() FW_BODY { acc17.fold(); });
       const float v17 = acc17.result();
@@ -103,7 +101,8 @@ extern "C" int64_t fused_keep_mul_add_native_layer_norm_0(const int64_t* __restr
       const float v32 = v22;
       out10[x0] = v32;
       fw::vectors(0, n_r0, [&](int64_t r0, auto lanes) FW_BODY {
-        const auto v15 = fw::load(row15 + r0, fw::Full{});
+        const auto v8 = fw::load(row8 + r0, fw::Full{});
+        const auto v15 = v8 - fw::splat<float>(v12);
         const auto v24 = fw::load(in3 + (r0), lanes);
         const auto v25 = fw::load(in4 + (r0), lanes);
         const auto v26 = v15 * fw::splat<float>(v22);
@@ -432,6 +431,7 @@ extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_0(const float* _
     const int64_t points = n_x0 * blocks;
     #pragma omp parallel if (points > 1)
     {
+      fw::KeepStream stream36(v35, 0u);
       const fw::Share mine = fw::share(points);
       int64_t block = mine.begin % blocks;
       int64_t x0 = mine.begin / blocks;
@@ -498,75 +498,7 @@ extern "C" int64_t fused_native_layer_norm_backward_sum_0(const float* __restric
   return status;
 }
 
-extern "C" int64_t fused_view_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3) {
-  const int64_t n_x0 = 512;
-  const int64_t n_x1 = 768;
-  if (n_x0 == 0 || n_x1 == 0) return 0;
-  int64_t status = 0;
-  const int64_t blocks = fw::ceil_div(n_x1, 4096);
-  const int64_t points = n_x0 * blocks;
-  #pragma omp parallel if (points > 1)
-  {
-    const fw::Share mine = fw::share(points);
-    int64_t block = mine.begin % blocks;
-    int64_t x0 = mine.begin / blocks;
-    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
-      const int64_t begin = block * 4096;
-      fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
-        const auto v0 = fw::ramp<int32_t>(x1, 1);
-        const auto v2 = fw::lt(v0, fw::splat<int32_t>(int32_t(256)));
-        const auto v3 = fw::load_where<float>(in0 + (256*x0 + x1), v2, 0x0.0p+0f, lanes);
-        const auto v4 = fw::ge(v0, fw::splat<int32_t>(int32_t(256)));
-        const auto v6 = fw::lt(v0, fw::splat<int32_t>(int32_t(512)));
-        const auto v7 = v4 & v6;
-        const auto v8 = fw::load_where<float>(in1 + (256*x0 + x1 - 256), v7, 0x0.0p+0f, lanes);
-        const auto v9 = fw::ge(v0, fw::splat<int32_t>(int32_t(512)));
-        const auto v10 = fw::load_where<float>(in2 + (256*x0 + x1 - 512), v9, 0x0.0p+0f, lanes);
-        const auto v11 = fw::select(v7, v8, v10);
-        const auto v12 = fw::select(v2, v3, v11);
-        const auto v13 = v12;
-        fw::store<float>(out3 + (768*x0 + x1), v13, lanes);
-      });
-    }
-  }
-  return status;
-}
-
-extern "C" int64_t fused_t_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3) {
-  const int64_t n_x0 = 512;
-  const int64_t n_x1 = 768;
-  if (n_x0 == 0 || n_x1 == 0) return 0;
-  int64_t status = 0;
-  const int64_t blocks = fw::ceil_div(n_x1, 4096);
-  const int64_t points = n_x0 * blocks;
-  #pragma omp parallel if (points > 1)
-  {
-    const fw::Share mine = fw::share(points);
-    int64_t block = mine.begin % blocks;
-    int64_t x0 = mine.begin / blocks;
-    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
-      const int64_t begin = block * 4096;
-      fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
-        const auto v0 = fw::ramp<int32_t>(x1, 1);
-        const auto v2 = fw::lt(v0, fw::splat<int32_t>(int32_t(256)));
-        const auto v3 = fw::load_where<float>(in0 + (256*x0 + x1), v2, 0x0.0p+0f, lanes);
-        const auto v4 = fw::ge(v0, fw::splat<int32_t>(int32_t(256)));
-        const auto v6 = fw::lt(v0, fw::splat<int32_t>(int32_t(512)));
-        const auto v7 = v4 & v6;
-        const auto v8 = fw::load_where<float>(in1 + (256*x0 + x1 - 256), v7, 0x0.0p+0f, lanes);
-        const auto v9 = fw::ge(v0, fw::splat<int32_t>(int32_t(512)));
-        const auto v10 = fw::load_where<float>(in2 + (256*x0 + x1 - 512), v9, 0x0.0p+0f, lanes);
-        const auto v11 = fw::select(v7, v8, v10);
-        const auto v12 = fw::select(v2, v3, v11);
-        const auto v13 = v12;
-        fw::store<float>(out3 + (768*x0 + x1), v13, lanes);
-      });
-    }
-  }
-  return status;
-}
-
-extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3) {
+extern "C" int64_t fused_cat_sum_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3, float* __restrict out4) {
   const int64_t n_x0 = 768;
   const int64_t n_r0 = 512;
   if (n_x0 == 0) return 0;
@@ -575,8 +507,8 @@ extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restr
   const int64_t chunk_rows = fw::chunk_rows(rows);
   const int64_t chunks = fw::most(1, fw::ceil_div(rows, chunk_rows));
   const int64_t row = n_x0;
-  float* const part13 = fw::scratch<100, float>(1*chunks*row);
-  if (!part13) return -1;
+  float* const part14 = fw::scratch<100, float>(1*chunks*row);
+  if (!part14) return -1;
   {
     const int64_t tiles = fw::ceil_div(row, 4096);
     const int64_t points = chunks * tiles;
@@ -588,12 +520,12 @@ extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restr
       for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(tile, tiles, chunk)) {
         const int64_t begin = tile * 4096, end = fw::least(row, begin + 4096);
         const int64_t place = point / tiles;
-        float* const acc13 = part13 + place*row;
-        fw::start<fw::Plus>(acc13, begin, end);
+        float* const acc14 = part14 + place*row;
+        fw::start<fw::Plus>(acc14, begin, end);
         const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);
         fw::groups<4>(chunk*chunk_rows, last, [&](int64_t group, auto group_rows) FW_BODY {
           fw::vectors(begin, end, [&](int64_t x0, auto lanes) FW_BODY {
-            auto sum13 = fw::load(acc13 + x0, lanes);
+            auto sum14 = fw::load(acc14 + x0, lanes);
             #pragma GCC unroll 4
             for (int64_t at_row = group; at_row < group + group_rows.value; ++at_row) {
               const int64_t r0 = at_row;
@@ -608,9 +540,10 @@ extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restr
               const auto v10 = fw::load_where<float>(in2 + (256*r0 + x0 - 512), v9, 0x0.0p+0f, lanes);
               const auto v11 = fw::select(v7, v8, v10);
               const auto v12 = fw::select(v2, v3, v11);
-              sum13 = fw::Plus::apply(sum13, v12);
+              fw::store<float>(out3 + (768*r0 + x0), v12, lanes);
+              sum14 = fw::Plus::apply(sum14, v12);
             }
-            fw::store<float>(acc13 + x0, sum13, lanes);
+            fw::store<float>(acc14 + x0, sum14, lanes);
           });
         });
       }
@@ -628,8 +561,8 @@ extern "C" int64_t fused_sum_1(const float* __restrict in0, const float* __restr
         const int64_t place = (0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_x0, begin + 256), [&](int64_t x0, auto lanes) FW_BODY {
-          const auto v13 = fw::combined<fw::Plus>(part13 + place*row + x0, chunks, row, lanes);
-          fw::store<float>(out3 + (x0), v13, lanes);
+          const auto v14 = fw::combined<fw::Plus>(part14 + place*row + x0, chunks, row, lanes);
+          fw::store<float>(out4 + (x0), v14, lanes);
         });
       }
     }

@@ -232,10 +232,10 @@ def fused_native_layer_norm_backward_add_keep_native_dropout_backward_0(in0, in1
         v26 = lib.to_bf16(v25)
         v28 = tl.load(in5 + (l * 2048 + x * 131072) + r)
         v31 = lib.add_bf16(v28, v26)
-        v32 = lib.widen_bf16(v31)
-        tl.store(out9 + (l * 2048 + x * 131072) + r, v32)
+        tl.store(out9 + (l * 2048 + x * 131072) + r, v31)
+        v34 = lib.widen_bf16(v31)
         v36 = lib.keep8(v35, tl.arange(0, RBLOCK // 8) + (l * 256 + x * 16384), 0, 58982)
-        v39 = v32 * tl.where(v36, 1.1111111111111112, 0.0)
+        v39 = v34 * tl.where(v36, 1.1111111111111112, 0.0)
         v40 = lib.to_bf16(v39)
         tl.store(out10 + (l * 2048 + x * 131072) + r, v40)
         v42 = lib.widen_bf16(v40)
@@ -274,77 +274,35 @@ def fused_native_layer_norm_backward_sum_0(in0, in1, in2, out3, out4, out5):
 
 
 @triton.jit
-def fused_view_0(in0, in1, in2, out3):
-    XBLOCK: tl.constexpr = 1024
-    pid = tl.program_id(0)
-    y = (pid // 6)
-    x0 = (pid % 6) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    v0 = (x).to(tl.int32)
-    v2 = v0 < 2048
-    v3 = tl.load(in0 + y * 2048 + x, v2, other=0.0)
-    v4 = v0 >= 2048
-    v6 = v0 < 4096
-    v7 = v4 & v6
-    v8 = tl.load(in1 + (y * 2048 + (-2048)) + x, v7, other=0.0)
-    v9 = v0 >= 4096
-    v10 = tl.load(in2 + (y * 2048 + (-4096)) + x, v9, other=0.0)
-    v11 = tl.where(v7, v8, v10)
-    v12 = tl.where(v2, v3, v11)
-    tl.store(out3 + y * 6144 + x, v12)
-
-
-@triton.jit
-def fused_t_0(in0, in1, in2, out3):
-    XBLOCK: tl.constexpr = 1024
-    pid = tl.program_id(0)
-    y = (pid // 6)
-    x0 = (pid % 6) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    v0 = (x).to(tl.int32)
-    v2 = v0 < 2048
-    v3 = tl.load(in0 + y * 2048 + x, v2, other=0.0)
-    v4 = v0 >= 2048
-    v6 = v0 < 4096
-    v7 = v4 & v6
-    v8 = tl.load(in1 + (y * 2048 + (-2048)) + x, v7, other=0.0)
-    v9 = v0 >= 4096
-    v10 = tl.load(in2 + (y * 2048 + (-4096)) + x, v9, other=0.0)
-    v11 = tl.where(v7, v8, v10)
-    v12 = tl.where(v2, v3, v11)
-    tl.store(out3 + y * 6144 + x, v12)
-
-
-@triton.jit
-def fused_sum_2(in0, in1, in2, out3):
+def fused_cat_sum_0(in0, in1, in2, out3, out4):
     XBLOCK: tl.constexpr = 64
     RBLOCK: tl.constexpr = 32
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
     i4 = x % 6144
-    v0 = (i4).to(tl.int32)
-    v2 = v0 < 2048
-    v4 = v0 >= 2048
-    v6 = v0 < 4096
+    v2 = i4 < 2048
+    v4 = i4 >= 2048
+    v6 = i4 < 4096
     v7 = v4 & v6
-    v9 = v0 >= 4096
-    a14 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
+    v9 = i4 >= 4096
+    a15 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
     for r0 in tl.range(0, 2048, RBLOCK):
         r = r0 + tl.arange(0, RBLOCK)[:, None]
-        i14 = x // 6144
-        v3 = tl.load(in0 + r * 2048 + (i14 * 4194304 + i4), v2, other=0.0, eviction_policy="evict_first")
-        v8 = tl.load(in1 + (-2048) + r * 2048 + (i14 * 4194304 + i4), v7, other=0.0, eviction_policy="evict_first")
-        v10 = tl.load(in2 + (-4096) + r * 2048 + (i14 * 4194304 + i4), v9, other=0.0, eviction_policy="evict_first")
+        i13 = x // 6144
+        v3 = tl.load(in0 + r * 2048 + (i13 * 4194304 + i4), v2, other=0.0, eviction_policy="evict_first")
+        v8 = tl.load(in1 + (-2048) + r * 2048 + (i13 * 4194304 + i4), v7, other=0.0, eviction_policy="evict_first")
+        v10 = tl.load(in2 + (-4096) + r * 2048 + (i13 * 4194304 + i4), v9, other=0.0, eviction_policy="evict_first")
         v11 = tl.where(v7, v8, v10)
         v12 = tl.where(v2, v3, v11)
-        v13 = lib.widen_bf16(v12)
-        a14 = a14 + v13
-    v14 = lib.reduce_sum(a14, 0, True)
-    tl.store(out3 + x, v14)
+        tl.store(out3 + r * 6144 + (i13 * 12582912 + i4), v12)
+        v14 = lib.widen_bf16(v12)
+        a15 = a15 + v14
+    v15 = lib.reduce_sum(a15, 0, True)
+    tl.store(out4 + x, v15)
 
 
 @triton.jit
-def fused_sum_3(in0, out1):
+def fused_sum_2(in0, out1):
     XBLOCK: tl.constexpr = 32
     RBLOCK: tl.constexpr = 8
     x0 = tl.program_id(0) * XBLOCK
@@ -385,11 +343,10 @@ def fused_native_layer_norm_backward_add_0(in0, in1, in2, in3, in4, in5, out6, o
         v23 = v16 - v22
         v24 = tl.fma(lib.neg(v5), v19, v23)
         v25 = v24 * v0
-        v27 = lib.round_bf16(v25)
+        v26 = lib.to_bf16(v25)
         v28 = tl.load(in5 + (l * 2048 + x * 131072) + r)
-        v29 = v28 + v27
-        v30 = lib.to_bf16(v29)
-        tl.store(out8 + (l * 2048 + x * 131072) + r, v30)
+        v31 = lib.add_bf16(v28, v26)
+        tl.store(out8 + (l * 2048 + x * 131072) + r, v31)
     tl.store(out6 + x * 2048 + r, a9)
     tl.store(out7 + x * 2048 + r, a11)
 
