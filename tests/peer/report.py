@@ -23,8 +23,8 @@ ROUNDING = 0.25
 
 
 def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the results file holds."""
-    rows = [row for report in reports for row in report["rows"]]
+    """What the results file holds; of an operator and dtype that several reports have, the last one counts."""
+    rows = list({(row["op"], row["dtype"]): row for report in reports for row in report["rows"]}.values())
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     skipped: dict[str, list[str]] = defaultdict(list)
     passed: dict[str, list[str]] = defaultdict(list)

@@ -44,7 +44,10 @@ def test_the_comparison_finds_differences() -> None:
     assert "float64" in compare([value], [value.double()], None)
     assert compare([value * 1.01], [value], None) and compare([value * 1.01], [value], [value.double()])
     assert "differs at 1 of 3" in compare([torch.tensor([1, 2, 3])], [torch.tensor([1, 2, 4])], None)
-    assert "NaN" in compare([value], [value / value.abs().clamp(max=0)], None)
+    holed = value.masked_fill(value > 0.5, torch.nan)
+    assert "NaN" in compare([value], [holed], None) and "NaN" in compare([holed], [value], [value.double()])
+    assert "infinities" in compare([value], [value / 0], None)
+    assert compare([value], [holed], [value.double()]) == "", "nothing is asked where eager alone has no number"
     assert repeated([value], [value.clone()]) == "" and "second call" in repeated([value], [value + 1e-7])
 
 
