@@ -98,8 +98,9 @@ def _build_wide_epilogue(case: Case) -> Built:
 def _wide_epilogue_cost(case: Case) -> Cost:
     tensor = tensor_bytes(case, case.size["rows"], case.size["columns"])
     count = case.size["outputs"]
-    # Unfused: the norm, then a product, a sum and a GELU an output.
-    return Cost((1 + count) * tensor, (2 + 6 * count) * tensor)
+    # Unfused: the norm, then a product, a sum and a GELU an output. Both: a scale and a shift an output.
+    vectors = 2 * count * tensor_bytes(case, case.size["columns"])
+    return Cost((1 + count) * tensor + vectors, (2 + 6 * count) * tensor + vectors)
 
 
 PROGRAMS = (

@@ -232,7 +232,8 @@ def test_origin_is_the_users_line() -> None:
         node.meta["stack_trace"] = trace
     captured = import_graph(gm, [torch.randn(3)], "balanced")
     (added,) = (n for n in captured.graph if n.op == "add")
-    assert added.origin == Origin("aten.add.Tensor", "model.py", 7, "return x + 1")
+    assert added.origin == Origin("aten.add.Tensor", "model.py", 7, "return x + 1", call=added.origin.call)
+    assert added.origin.call == next(n.name for n in gm.graph.nodes if n.op == "call_function")
 
 
 def test_other_outputs_and_inputs() -> None:
