@@ -1,0 +1,115 @@
+"""What one launch of a kernel does to memory, and the loops that its machine code has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from fusewise.capture.importer import import_graph
+from fusewise.capture.trace import trace_fn
+from fusewise.lower.build import build_kernel
+from fusewise.lower.kernel import Kernel
+from fusewise.lower.registers import predict_registers
+from fusewise.lower.work import work_of
+from fusewise.pipeline import machine_of
+from fusewise.plan.gpu_schedule import choose_gpu_schedule
+from fusewise.plan.plan import make_plan
+from fusewise.plan.resources import Section, Turn, Work
+from fusewise.runtime.sass import sections
+
+ROWS, COLUMNS = 4096, 2048
+
+
+def meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def kernel_of(fn: Callable[..., object], *inputs: torch.Tensor) -> tuple[Kernel, Work]:
+    """The one kernel of a function for an H200."""
+    (traced,) = trace_fn(fn, inputs, device="cuda")
+    captured = import_graph(traced.gm, traced.example_inputs, "balanced", "cuda")
+    plan = make_plan(captured.graph, machine_of("h200"))
+    (step,) = plan.kernels
+    kernel = build_kernel(
+        plan.graph,
+        step.region,
+        step.writes,
+        plan.layouts,
+        step.name,
+        lambda shape: choose_gpu_schedule(shape, 132)[0],
+        skip_masked=True,
+    )
+    return kernel, work_of(kernel, plan.graph.hints())
+
+
+def test_a_pointwise_kernel_touches_each_element_once() -> None:
+    _, work = kernel_of(lambda x, y: x + y, meta(ROWS, COLUMNS), meta(ROWS, COLUMNS))
+    assert work.loops == ()
+    assert work.access_bytes == 3 * ROWS * COLUMNS * 2
+
+
+def test_a_row_on_chip_is_read_once_and_a_walked_one_once_a_pass() -> None:
+    _, held = kernel_of(lambda x: torch.softmax(x, -1), meta(ROWS, COLUMNS))
+    assert (held.programs, held.loops) == (ROWS, ())
+    assert held.access_bytes == 2 * ROWS * COLUMNS * 2
+    long = 1 << 17
+    kernel, walked = kernel_of(lambda x: x / x.sum(-1, keepdim=True), meta(ROWS, long))
+    assert not kernel.schedule.persistent  # type: ignore[union-attr]
+    read = sum(t.turns * t.load_bytes for t in walked.loops)
+    assert read == len(walked.loops) * long * 2
+    assert len(walked.loops) >= 2
+
+
+def test_small_tensors_that_all_programs_share_ask_nothing_of_the_second_cache() -> None:
+    _, work = kernel_of(lambda x, w: x * w, meta(ROWS, COLUMNS), meta(COLUMNS))
+    assert work.access_bytes == 2 * ROWS * COLUMNS * 2
+
+
+def test_a_causal_mask_lets_half_of_the_reads_through() -> None:
+    def causal(x: torch.Tensor) -> torch.Tensor:
+        later = torch.arange(COLUMNS, device=x.device) > torch.arange(COLUMNS, device=x.device)[:, None]
+        return torch.softmax(x.masked_fill(later, float("-inf")), -1)
+
+    _, work = kernel_of(causal, meta(8, COLUMNS, COLUMNS))
+    (share,) = work.read_share.values()
+    assert 0.45 < share < 0.55
+    assert work.straight.load_bytes < 0.55 * COLUMNS * 2
+    assert work.straight.store_bytes == COLUMNS * 2
+
+
+def test_registers_grow_with_what_a_thread_holds() -> None:
+    short, _ = kernel_of(lambda x: torch.softmax(x, -1), meta(ROWS, 1024, dtype=torch.float32))
+    pointwise, _ = kernel_of(lambda x: x + 1, meta(ROWS, 1024, dtype=torch.float32))
+    norm, _ = kernel_of(lambda x: torch.nn.functional.layer_norm(x, (4096,)), meta(ROWS, 4096, dtype=torch.float32))
+    assert 8 <= predict_registers(pointwise) < predict_registers(norm) <= 255
+    assert 8 <= predict_registers(short) <= 255
+
+
+SASS = """
+\t.text.kernel:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R2.64] ;
+.L_x_0:
+        /*0020*/                   LDG.E.64 R6, desc[UR4][R2.64] ;
+        /*0030*/                   FFMA R6, R6, R6, R6 ;
+        /*0040*/              @!P0 FADD R6, R6, R7 ;
+        /*0050*/                   BAR.SYNC.DEFER_BLOCKING 0x0 ;
+        /*0060*/               @P1 BRA `(.L_x_0) ;
+        /*0070*/                   STG.E.U16 desc[UR4][R2.64], R6 ;
+        /*0080*/                   EXIT ;
+.L_x_1:
+        /*0090*/                   BRA `(.L_x_1);
+        /*00a0*/                   NOP;
+"""
+
+
+def test_loops_of_machine_code_are_told_from_the_rest() -> None:
+    straight, loops = sections(SASS)
+    assert straight == Section({"control": 1, "global": 2, "move": 1}, 16, 2, 0)
+    assert loops == (Section({"control": 2, "float": 2, "global": 1}, 8, 0, 1),)
+
+
+def test_turns_add_up() -> None:
+    work = Work(10, Turn(1, 100, 50), (Turn(4, 20, 0), Turn(2, 0, 5)), 1, {})
+    assert work.access_bytes == 10 * (150 + 80 + 10)
