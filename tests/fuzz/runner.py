@@ -11,6 +11,7 @@ import torch
 
 from fusewise.backend import backend_for
 from fusewise.config import make_options
+from fusewise.proof.compare import compare as judge
 from tests.fuzz.programs import Program, smaller
 
 STRICT = backend_for(make_options(strict=True, check=True))
@@ -80,12 +81,12 @@ def difference(program: Program, fn: Function, eager: Function, draw: int, sizes
         return "" if same or _TORCH_REFUSES in got.raised else f"raised {got.raised!r}, eager {want.raised!r}"
     if got.shared != want.shared:
         return f"values that share memory: {sorted(got.shared)}, eager {sorted(want.shared)}"
-    reference = None
-    if not program.hard:
-        try:
-            reference = run(program, eager, draw, sizes, double=True)
-        except Exception:  # a program that fixes dtypes (matmul of mixed ones) has no fp64 form
-            reference = None
+    try:
+        reference = run(program, eager, draw, sizes, double=True)
+    except Exception:  # a program that fixes dtypes (matmul of mixed ones) has no fp64 form
+        reference = None
+    if reference is not None and reference.raised:
+        reference = None
     for position, (o, e) in enumerate(zip(got.outputs, want.outputs, strict=True)):
         z = reference.outputs[position] if reference is not None else None
         text = _compare(o, e, z, program.exact[position], program.coarse[position], program.hard)
@@ -133,7 +134,13 @@ def _compare(
     eps = max(coarse, torch.finfo(got.dtype).eps)
     if hard:
         worst = float(((a - b).abs() / b.abs().clamp_min(1e-30)).max())
-        return f"relative difference {worst:.1e}" if worst > 64 * eps else ""
+        if worst <= 64 * eps:
+            return ""
+        # eager may be further off than we are, as gelu's tail is
+        known = exact is not None and exact.shape == got.shape and got.dtype != torch.float64
+        if known and exact is not None and judge(got, want, exact.double(), exact=False).ok:
+            return ""
+        return f"relative difference {worst:.1e}"
     if exact is None or exact.shape != got.shape or not exact[fine].double().isfinite().all():
         worst = _gap(a, b)
         return f"relative difference {worst:.1e}" if worst > 64 * eps else ""
@@ -194,11 +201,18 @@ def problem_of(program: Program, seed: int = 0) -> str:
                     found = difference(program, fn, eager, seed + draw, sizes)
                     if not found:
                         break
-                if found:
+                if found and not _is_torchs(program, eager, seed, sizes):
                     return found
     except Exception as problem:
         return f"raised {_root(problem)}"
     return ""
+
+
+def _is_torchs(program: Program, eager: Function, seed: int, sizes: dict[str, int]) -> bool:
+    """True where torch's own tracing, with eager's kernels behind it, differs from eager as well."""
+    torch._dynamo.reset()
+    traced: Function = torch.compile(program.function(), backend="aot_eager", dynamic=program.dynamic)
+    return bool(difference(program, traced, eager, seed, sizes))
 
 
 def _root(problem: BaseException) -> str:
