@@ -29,6 +29,9 @@ class Options:
             None: no limit.
         fission: whether a GPU kernel that registers hold back is split in two: `auto` where the parts are predicted to
             be faster, `never`, or `always` at the best place, to time what `auto` did not choose.
+        tune: time the best schedules of each GPU kernel on the device that is present, and print the `schedules` that
+            pin the choice.
+        schedules: schedules by kernel name, as `tune` prints them (pairs of names; a mapping is taken too).
     """
 
     policy: Policy = "balanced"
@@ -36,6 +39,8 @@ class Options:
     check: bool = False
     fuel: int | None = None
     fission: Fission = "auto"
+    tune: bool = False
+    schedules: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,7 @@ def make_options(**given: object) -> Options:
     fission = merged.get("fission", "auto")
     if fission not in FISSIONS:
         raise UnknownName("fission", str(fission), FISSIONS)
+    merged["schedules"] = tuple(sorted(dict(merged.get("schedules", ())).items()))  # type: ignore[call-overload]
     return Options(**merged)  # type: ignore[arg-type]
 
 
