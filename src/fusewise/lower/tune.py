@@ -1,6 +1,6 @@
 """Schedules chosen by the clock, or pinned by name: what the model alone cannot tell apart.
 
-A schedule's text is its tile and warps: `x4 r2048 w8 s3` (`y` and `r` where it has them, `s` pipeline stages beyond one).
+A schedule's text is its tile and warps: `x4 r2048 w8 s3` (`y` and `r` where it has them, `s` for stages beyond one).
 A text that a kernel does not know raises `UnknownName` with those it has.
 """
 
