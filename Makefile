@@ -10,7 +10,7 @@ READY := $(if $(filter command,$(firstword $(origin PY))),,$(VENV)/.ready)
 export PYTHONPATH := $(CURDIR)/src$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test fmt gpu-test golden lab clean
+.PHONY: help venv demo test fmt gpu-test golden lab fuzz peer clean
 
 help:
 	@echo "make demo      capture, fuse, verify, time and explain a transformer block on this machine"
@@ -18,6 +18,8 @@ help:
 	@echo "make gpu-test  the tests that need a CUDA device"
 	@echo "make golden    write the golden files again; then read the diff"
 	@echo "make lab       time the lab on this machine (DEVICE=cpu or a GPU's name) and write docs/lab.md again"
+	@echo "make fuzz      10,000 random graphs and programs against eager: a nightly run"
+	@echo "make peer      PyTorch's own samples of every operator (DEVICE=cpu or cuda): some hours; writes the results file"
 	@echo "make fmt       format, and fix what the linter can fix"
 	@echo "make venv      only set up $(VENV)"
 	@echo "make clean     remove $(VENV) and the tools' caches"
@@ -68,6 +70,18 @@ lab: $(READY)
 	if [ $(DEVICE) != cpu ]; then $(LAB) modes --published --device $(DEVICE) \
 	    --csv benchmarks/results/lab-$(DEVICE)-modes-published.csv; fi
 	$(PY) docs/make_lab.py
+
+fuzz: $(READY)
+	$(PY) -m tests.fuzz --count 10000 --minutes 120
+
+# Shards run one after the other, so that no process grows large; a failure is counted in the report.
+PEER = $(VENV)/peer
+peer: $(READY)
+	mkdir -p $(PEER)
+	for dtype in f32 f64 bf16 f16 i64 i32 u8 bool; do for part in 0 1 2 3; do \
+	    $(PY) tests/peer/opinfo.py --device $(DEVICE) --dtypes $$dtype --backward --shard $$part/4 \
+	    --out $(PEER)/$(DEVICE)-$$dtype-$$part.json; done; done
+	$(PY) tests/peer/report.py $(PEER)/$(DEVICE)-*.json --out benchmarks/results/opinfo-$(DEVICE).json
 
 fmt: $(READY)
 	$(PY) -m ruff check --fix .
