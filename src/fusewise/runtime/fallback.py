@@ -16,11 +16,10 @@ Boxed = Callable[[list[Any]], list[Any]]
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 
-def guard_calls(
-    call: Boxed, eager: Boxed, failed: Callable[[Exception], None], held_bytes: int | None = None
-) -> Boxed:
+def guard_calls(call: Boxed, eager: Boxed, failed: Callable[[Exception], None], held_bytes: int | None = None) -> Boxed:
     """`call`, but where a call fails and `eager` does not, that one's result.
 
+    A call that has begun to write to its arguments is not made again, since eager would start from what it left.
     Where `eager` fails too the program or its data are at fault, and eager's own error is what the caller sees. After a
     failure every call is eager's, but memory that is out once may be there the next time.
 
@@ -42,6 +41,8 @@ def guard_calls(
         try:
             return call(arguments)
         except Exception as problem:
+            if getattr(problem, "fusewise_has_written", False):
+                raise
             # without its traceback, which holds the values of the call that failed
             cause = problem.with_traceback(None)
         result = eager(kept)
