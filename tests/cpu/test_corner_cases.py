@@ -239,6 +239,10 @@ def test_results_keep_eagers_strides() -> None:
     same(lambda a: (torch.ones_like(a), a.clone(), a + a), torch.randn(1, 5))
 
 
+def test_an_op_whose_strides_are_not_those_that_torch_describes() -> None:
+    same(lambda a: (F.logsigmoid(a), F.pad(a, (1, 1))), torch.randn(2, 3, 4).permute(2, 0, 1), close=True)
+
+
 def test_a_matmul_on_a_transposed_fused_value() -> None:
     def fn(a: torch.Tensor, b: torch.Tensor) -> Out:
         return F.gelu(a).t() @ b, (a * 2).t().contiguous() @ (b + 1)

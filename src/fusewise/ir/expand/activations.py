@@ -13,7 +13,7 @@ from fusewise.ir.dtypes import F32
 from fusewise.ir.expand.common import number, only_eager_is_exact, real, stored
 from fusewise.ir.expand.table import Context, Result, expands
 from fusewise.ir.rounding import round_scalar
-from fusewise.ir.sizes import divide
+from fusewise.ir.sizes import contiguous_strides, divide, same_all
 
 SQRT_HALF = math.sqrt(0.5)
 TWO_OVER_SQRT_PI = 2.0 / math.sqrt(math.pi)
@@ -210,6 +210,11 @@ def _logit_backward(c: Context, grad: Value, x: Value, eps: float | None = None)
 
 @expands("aten.log_sigmoid_forward.default")
 def _log_sigmoid(c: Context, x: Value) -> Result:
+    strides = c.out.strides
+    if c.device == "cpu" and not same_all(strides, contiguous_strides(x.shape)):
+        raise Unsupported(
+            "a CPU's kernel gives a row-major result, and PyTorch describes it with the operand's strides"
+        )
     v = real(x)
     e = c.b.op("exp", -c.b.op("abs", v))
     out = c.give(c.b.where(v < 0, v, c.b.where(v.ne(v), v, 0.0)) - c.b.op("log1p", e))
