@@ -30,8 +30,10 @@ from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
 from fusewise.ir.verifier import check
 from fusewise.lower.build import build_kernel
+from fusewise.lower.bundle import bundle_kernels
 from fusewise.lower.fission import refine
 from fusewise.lower.kernel import Kernel
+from fusewise.lower.launch import LaunchUnit, launch_units
 from fusewise.lower.price import Compile, Pricer
 from fusewise.plan.cost import Machine
 from fusewise.plan.gpu_schedule import choose_gpu_schedule
@@ -146,7 +148,8 @@ def plan_captured(
     if machine.gpu is not None:
         fission = options.fission if options.fuel is None else "never"
         refined = refine(make, Pricer(machine.gpu, compiler), fission)
-        plan, kernels = refined.plan, refined.kernels
+        plan = bundle_kernels(refined.plan, refined.priced, machine.gpu, options.fuel)
+        kernels = refined.kernels
     else:
         plan = make(())
         kernels = {step.name: lower_step(plan.graph, step, plan.layouts, machine) for step in plan.kernels}
@@ -203,11 +206,10 @@ def compile_graph(gm: torch.fx.GraphModule, example_inputs: Sequence[Any], optio
     machine = machine_of(device)
     plan, kernels = plan_captured(captured, options, machine, compiler_for(machine, options.policy))
     clock.lap("plan")
-    source, launches, stream = build_kernels(kernels, device, options.policy == "conservative")
+    units = launch_units(plan, kernels)
+    source, launches, stream = build_kernels(units, device, options.policy == "conservative")
     clock.lap("build")
-    call, program = build_program(
-        plan, kernels, launches, opaques_of(captured, plan), _signature(captured, role), stream
-    )
+    call, program = build_program(plan, units, launches, opaques_of(captured, plan), _signature(captured, role), stream)
     compiled = Compiled(role, captured, plan, kernels, source, program, clock.seconds)
     trace.record(compiled)
     call._boxed_call = True  # type: ignore[attr-defined]  # AOTAutograd then hands over the list and keeps no reference
@@ -225,8 +227,8 @@ class _Clock:
         self._last = now
 
 
-def build_kernels(kernels: Mapping[str, Kernel], device: str, exact: bool) -> tuple[str, dict[str, Launch], str]:
-    """(source, launch function of each kernel, text of the stream argument).
+def build_kernels(kernels: Mapping[str, LaunchUnit], device: str, exact: bool) -> tuple[str, dict[str, Launch], str]:
+    """(source, function of each launch, text of the stream argument).
 
     Args:
         exact: on a GPU, every function with eager's bits; a CPU's kernels have one form of each.
@@ -237,7 +239,7 @@ def build_kernels(kernels: Mapping[str, Kernel], device: str, exact: bool) -> tu
         from fusewise.codegen.cpp import unit
         from fusewise.runtime.cpp import build
 
-        source = unit(list(kernels.values()))
+        source = unit([kernel for kernel in kernels.values() if isinstance(kernel, Kernel)])
         library = build(source)
         return source, {name: library.function(name) for name in kernels}, ""
     from fusewise.runtime.index_width import choose_by_size, narrow_variant

@@ -20,10 +20,19 @@ pytest.importorskip("triton")
 INSIDE = os.environ.get("TRITON_INTERPRET") == "1"
 
 if INSIDE:
+    import torch
+    import torch.nn.functional as F
+    from torch.utils._pytree import tree_leaves
+
+    from fusewise import trace
+    from fusewise.backend import Backend
     from fusewise.codegen.triton import module
+    from fusewise.config import Options
     from fusewise.ir.dtypes import BF16
     from fusewise.lower.kernel import Compute
+    from fusewise.measure.program import load_catalogue
     from fusewise.runtime.triton import grid_of, load_module
+    from tests.bundles import plan_for_gpu
     from tests.cpu.cpp_kernels import compare, expected
     from tests.triton_cases import Scheduled, all_cases, points, results, tensors
 
@@ -48,6 +57,47 @@ if INSIDE:
         if grid:
             function[(grid,)](*(held[b.name] for b in kernel.buffers), *(case.sizes[s] for s in kernel.sizes))
         compare(case, results(case, held), expected(case))
+
+    @pytest.mark.parametrize(
+        ("name", "size", "launches"), [("adam", {"width": 20, "layers": 2}, 2), ("small_norms", "tiny", 1)]
+    )
+    def test_programs_side_by_side_equal_eager(
+        name: str, size: str | dict[str, int], launches: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan_for_gpu(monkeypatch)
+        torch._dynamo.reset()
+        function, args = load_catalogue()[name].make(size, "fp32", "cpu", "forward")
+        copies = [[t.clone() for t in group] for group in args]
+        result = torch.compile(function, backend=Backend(Options(strict=True)))(*args)
+        expected = function(*copies)
+        plan = trace.compiled()[-1].plan
+        assert len(plan.launches) == launches < len(plan.kernels) and len(plan.bundles) >= 1
+        for one, other in zip(tree_leaves((result, args)), tree_leaves((expected, copies)), strict=True):
+            torch.testing.assert_close(one, other)
+
+    def unlike(xs: list[torch.Tensor], rows: torch.Tensor, table: torch.Tensor, scale: torch.Tensor) -> object:
+        small = [torch.exp(x) * scale for x in xs]
+        return small, F.gelu(table.t()) + rows.shape[1], torch.softmax(rows, -1) * scale, rows[:, 1:].amax(0)
+
+    @pytest.mark.parametrize("policy", ["conservative", "balanced"])
+    def test_unlike_and_changing_sizes_side_by_side_equal_eager(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        plan_for_gpu(monkeypatch)
+        torch._dynamo.reset()
+        run = torch.compile(unlike, backend=Backend(Options(policy, strict=True)), dynamic=True)  # type: ignore[arg-type]
+        trace.clear()
+        for lengths, shape in [
+            ((700, 33, 5), (7, 300)),
+            ((33, 700, 5), (3, 90)),
+            ((0, 33, 0), (5, 64)),
+            ((0, 0, 0), (2, 3)),
+        ]:
+            xs = [torch.randn(n) for n in lengths]
+            args = xs, torch.randn(shape), torch.randn(shape[::-1]), torch.randn(())
+            result, expected = run(*args), unlike(*args)
+            for one, other in zip(tree_leaves(result), tree_leaves(expected), strict=True):
+                torch.testing.assert_close(one, other)
+        plan = trace.compiled()[0].plan
+        assert max(len(launch.steps) for launch in plan.launches) >= 4
 
 else:
 

@@ -11,6 +11,7 @@ import torch
 from fusewise.codegen.cpp import unit
 from fusewise.codegen.triton import module
 from fusewise.ir.printer import print_graph
+from fusewise.lower.launch import launch_units
 from fusewise.lower.printer import print_kernel
 from fusewise.plan.printer import print_plan
 from tests.golden.programs import CASES, DEVICES, ROOT, GoldenCase, PlannedGraph, planned
@@ -45,7 +46,7 @@ def _cpp(case: GoldenCase, graph: PlannedGraph) -> str:
 
 
 def _triton(case: GoldenCase, graph: PlannedGraph) -> str:
-    return module(list(graph.kernels.values()), case.policy == "conservative")
+    return module(list(launch_units(graph.plan, graph.kernels).values()), case.policy == "conservative")
 
 
 STAGES: dict[str, Callable[[GoldenCase, PlannedGraph], str]] = {

@@ -15,6 +15,7 @@ pytest.importorskip("triton")
 import triton
 
 from fusewise.codegen.triton import module
+from fusewise.lower.launch import launch_units
 from fusewise.runtime.triton_compile import GpuTarget, resources
 from tests.conftest import GOLDEN_DATA
 from tests.golden.programs import CASES, GoldenCase, planned
@@ -72,7 +73,7 @@ def _usage(case: GoldenCase) -> dict[str, dict[str, Usage]]:
     """By `case/role/kernel` and compute capability."""
     found: dict[str, dict[str, Usage]] = {}
     for graph in planned(case, "h200"):
-        kernels = list(graph.kernels.values())
+        kernels = list(launch_units(graph.plan, graph.kernels).values())
         source = module(kernels, case.policy == "conservative")
         for arch in ARCHS:
             for name, used in resources(source, kernels, GpuTarget(arch), sass=False).items():

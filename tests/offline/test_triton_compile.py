@@ -20,6 +20,7 @@ from fusewise.ir import sizes
 from fusewise.ir.affine import axis
 from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
 from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
+from fusewise.lower.launch import BundledKernel
 from fusewise.runtime.gpu_resources import Resources, disassemble
 from fusewise.runtime.sass import count_instructions, instruction_class
 from fusewise.runtime.triton import GpuTarget, compile_kernel, load_module, resources
@@ -253,3 +254,22 @@ def test_a_damaged_file_of_the_cache_is_written_again(tmp_path: Path, monkeypatc
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     subprocess.run([sys.executable, "-c", run], input=source, text=True, check=True, env=environment)
     assert path.read_text() == source
+
+
+def test_kernels_side_by_side_take_what_the_largest_takes() -> None:
+    """One launch of four kernels: no spills, no more registers than a step above the greediest, wide accesses kept."""
+    schedule = TritonSchedule((), ("x0",), 1, 1, 1024, True, 4)
+    kernels = [pointwise(F32), pointwise(F32, 4096), norm(F32, 1024, schedule), norm(F32, 1000, schedule)]
+    members = []
+    for number, kernel in enumerate(kernels):
+        buffers = tuple(replace(b, node=100 * number + place) for place, b in enumerate(kernel.buffers))
+        members.append(replace(kernel, name=f"member{number}", buffers=buffers))
+    unit = BundledKernel("together", tuple(members))
+    for arch in ARCHS:
+        whole = resources(module([unit], False), [unit], GpuTarget(arch))["together"]
+        alone = resources(module(members, False), members, GpuTarget(arch))
+        assert whole.spill_store_bytes == whole.spill_load_bytes == whole.stack_bytes == 0
+        assert whole.regs_per_thread <= max(used.regs_per_thread for used in alone.values()) + 8
+        assert whole.shared_bytes <= max(used.shared_bytes for used in alone.values())
+        ptx = compile_kernel(module([unit], False), unit, GpuTarget(arch)).asm["ptx"]
+        assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx

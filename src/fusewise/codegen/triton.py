@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusewise.codegen import triton_ops as ops
-from fusewise.codegen.triton_index import INT32_MAX, Dim, Shape, size_text, wide
+from fusewise.codegen.triton_index import INT32_MAX, Dim, Shape, programs_of, size_text, wide
 from fusewise.codegen.triton_values import Values
 from fusewise.errors import IRError
 from fusewise.ir import affine
@@ -32,6 +32,7 @@ from fusewise.lower.kernel import (
     operands,
     result_dtype,
 )
+from fusewise.lower.launch import BundledKernel, LaunchUnit, members_of
 
 _HEADER = """\
 import triton
@@ -46,8 +47,11 @@ _EXACT = "# eager's bits: functions keep subnormals"
 _MOVES = frozenset({"copy", "cast", "bitcast", "where"})
 
 
-def module(kernels: Sequence[Kernel], exact: bool, vendor: ops.Vendor = "nvidia") -> str:
-    """Source of a module that defines each kernel as a `@triton.jit` function of its name.
+def module(kernels: Sequence[LaunchUnit], exact: bool, vendor: ops.Vendor = "nvidia") -> str:
+    """Source of a module that defines what each launch runs as a `@triton.jit` function of its name.
+
+    Members of a bundle are functions of their own names, which take the number of the program; those that differ in
+    their data alone share one.
 
     Args:
         exact: True where results must have eager's bits; else functions may be cheaper where the error vanishes in the
@@ -55,7 +59,19 @@ def module(kernels: Sequence[Kernel], exact: bool, vendor: ops.Vendor = "nvidia"
         vendor: `amd` leaves out the forms in PTX.
     """
     header = _HEADER + (f"\n{_EXACT}\n" if exact else "")
-    return "\n\n".join([header, *(_Printer(kernel, exact, vendor).text() for kernel in kernels)])
+    bodies: dict[str, str] = {}
+    launched: list[str] = []
+    for unit in kernels:
+        if isinstance(unit, Kernel):
+            launched.append(_Printer(unit, exact, vendor).text())
+            continue
+        called: list[str] = []
+        for member in unit.members:
+            body = _Printer(member, exact, vendor).text(member=True)
+            called.append(bodies.setdefault(body.removeprefix(_defines(member.name)), member.name))
+        launched.append(_bundle_text(unit, called))
+    functions = [_defines(name) + body for body, name in bodies.items()]
+    return "\n\n".join([header, *functions, *launched])
 
 
 def is_exact(source: str) -> bool:
@@ -63,18 +79,54 @@ def is_exact(source: str) -> bool:
     return _EXACT in source.partition("@triton.jit")[0]
 
 
-def needs_debug(kernel: Kernel) -> bool:
-    """True where the kernel holds a `Check` and must be compiled with device assertions on."""
-    return any(isinstance(instr, Check) for instr in kernel.body)
+def needs_debug(unit: LaunchUnit) -> bool:
+    """True where a kernel holds a `Check` and must be compiled with device assertions on."""
+    return any(isinstance(instr, Check) for kernel in members_of(unit) for instr in kernel.body)
+
+
+def _defines(name: str) -> str:
+    return f"@triton.jit\ndef {name}("
+
+
+def _bundle_text(bundle: BundledKernel, functions: Sequence[str]) -> str:
+    """The function that hands each program to its member; `functions` are those of the members."""
+    lines = ["    pid = tl.program_id(0)"]
+    starts: list[str | int] = [0]
+    for number, member in enumerate(bundle.members[:-1], 1):
+        count, start = programs_of(member), starts[-1]
+        if isinstance(count, int) and isinstance(start, int):
+            starts.append(start + count)
+        else:
+            starts.append(f"start{number}")
+            lines.append(f"    start{number} = {start} + {count}")
+    names = {buffer.node: buffer.name for buffer in bundle.buffers}
+
+    def dispatch(first: int, end: int, indent: str) -> None:
+        if end - first == 1:
+            member, start = bundle.members[first], starts[first]
+            pid = f"pid - {start}" if isinstance(start, int) else f"(pid - {start}).to(tl.int32)"
+            arguments = ", ".join([pid, *(names[b.node] for b in member.buffers), *member.sizes])
+            lines.append(f"{indent}{functions[first]}({arguments})")
+            return
+        middle = (first + end) // 2
+        lines.append(f"{indent}if pid < {starts[middle]}:")
+        dispatch(first, middle, indent + "    ")
+        lines.append(f"{indent}else:")
+        dispatch(middle, end, indent + "    ")
+
+    dispatch(0, len(bundle.members), "    ")
+    parameters = ", ".join([*names.values(), *bundle.sizes])
+    return f"{_defines(bundle.name)}{parameters}):\n" + "\n".join(lines) + "\n"
 
 
 class _Printer(Values):
     """Prints one kernel: the order of execution, instructions, reductions."""
 
-    def text(self) -> str:
+    def text(self, member: bool = False) -> str:
+        """The function of the kernel; that of a member of a bundle takes the number of its program as `pid`."""
         kernel = self.kernel
-        parameters = ", ".join([*(b.name for b in kernel.buffers), *kernel.sizes])
-        self._prologue()
+        parameters = ", ".join([*(["pid"] if member else []), *(b.name for b in kernel.buffers), *kernel.sizes])
+        self._prologue("pid" if member else "tl.program_id(0)")
         persistent = self.schedule.persistent or not kernel.reduce
         if kernel.loop and not persistent:
             raise IRError(f"kernel {kernel.name}: a loop over rows needs a persistent schedule")
@@ -86,23 +138,24 @@ class _Printer(Values):
             self._passes(persistent)
         if not self.lines:
             self._line("pass")
-        return f"@triton.jit\ndef {kernel.name}({parameters}):\n" + "\n".join(self.lines) + "\n"
+        return f"{_defines(kernel.name)}{parameters}):\n" + "\n".join(self.lines) + "\n"
 
-    def _prologue(self) -> None:
+    def _prologue(self, program: str) -> None:
         for dim in self.tile.dims:
             if dim.live:
                 self._line(f"{dim.name.upper()}BLOCK: tl.constexpr = {dim.block}")
         if self.tile.bits == 32:
             for name in self.kernel.sizes:
                 self._line(f"{name} = {name}.to(tl.int32)")
-        pid = "tl.program_id(0)" + (".to(tl.int64)" if self.tile.bits == 64 else "")
+        pid = program + (".to(tl.int64)" if self.tile.bits == 64 else "")
         parallel = [d for d in self.tile.dims if d.name in ("y", "x")]
         if len(parallel) == 2:
             y, x = parallel
             tiles = f"tl.cdiv({size_text(x.size)}, {x.block})"
             if isinstance(x.size, int):
                 tiles = str(-(-x.size // x.block))
-            self._line(f"pid = {pid}")
+            if pid != "pid":
+                self._line(f"pid = {pid}")
             self._position(y, f"(pid // {tiles})")
             self._position(x, f"(pid % {tiles})")
         else:

@@ -250,3 +250,19 @@ def atom_axes(atom: Atom) -> frozenset[str]:
 def atom_sign(atom: Atom) -> str:
     """The operator of a quotient or a remainder. Indexes are never negative, so rounding toward 0 is rounding down."""
     return "//" if isinstance(atom, Div) else "%"
+
+
+def programs_of(kernel: Kernel) -> int | str:
+    """Number of programs of a kernel, or where sizes change its text, good in Python and in Triton."""
+    fixed = 1
+    factors: list[str] = []
+    for dim in make_tile(kernel).dims:
+        if dim.name not in ("y", "x"):
+            continue
+        if isinstance(dim.size, int):
+            fixed *= -(-dim.size // dim.block)
+        else:
+            factors.append(f"(({size_text(dim.size)} + {dim.block - 1}) // {dim.block})")
+    if not factors or not fixed:
+        return fixed
+    return " * ".join([*([] if fixed == 1 else [str(fixed)]), *factors])

@@ -84,7 +84,7 @@ def _side(graph: GraphExplainer, node: int, size: int) -> CandidateSide:
 
 def _resources(graph: GraphExplainer, kernel: str, nodes: int) -> KernelResources | None:
     """What a kernel of the plan takes, where it holds just so many nodes: it is then the side that was tried."""
-    for step, row in zip(graph.plan.kernels, graph.row.kernels, strict=True):
-        if step.name == kernel and len(step.nodes) == nodes:
+    for launch, row in graph.rows_of:
+        if launch.name == kernel and [len(step.nodes) for step in launch.steps] == [nodes]:
             return row.resources
     return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from fusewise.capture.captured import Captured
 from fusewise.config import Options
@@ -11,11 +12,12 @@ from fusewise.explanation.places import lines_of, ops_of, source_line
 from fusewise.explanation.resources import build_for
 from fusewise.ir.printer import print_graph
 from fusewise.lower.kernel import Kernel
+from fusewise.lower.launch import LaunchUnit, launch_units, members_of
 from fusewise.lower.printer import print_kernel
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import REASONS, Decision
 from fusewise.plan.gpu_cost import Prediction
-from fusewise.plan.plan import KernelStep, OpaqueStep, Plan
+from fusewise.plan.plan import KernelStep, Launch, OpaqueStep, Plan
 from fusewise.plan.printer import print_plan
 from fusewise.report.documents import GraphPlan, KernelResources, KernelRow, NotFused, Wall
 from fusewise.report.format import short_op
@@ -36,9 +38,10 @@ class GraphExplainer:
         captured, plan, kernels: what the pipeline made.
         role: of the graph.
         device, gpu: what it is planned for; `gpu` is None for a CPU.
-        names: of the steps, in order: a kernel's own, or a wall's op.
+        names: of the steps, in order: a launch's (several kernels may share one), or a wall's op.
         owner: position of the step that makes each value; a value that its readers compute has none.
         notes: what a reader must know, such as a missing compiler.
+        rows_of: each launch and its row.
     """
 
     def __init__(
@@ -66,14 +69,15 @@ class GraphExplainer:
         self.owner = _owners(plan)
         self.graph_text = print_graph(plan.graph)
         self.plan_text = print_plan(plan, [reason.reason for reason in captured.reasons])
-        rows = tuple(self._kernel(step) for step in plan.kernels)
+        units = launch_units(plan, kernels)
+        self.rows_of = tuple((launch, self._kernel(launch, units[launch.name])) for launch in plan.launches)
         walls = tuple(
             self._wall(step, name)
             for step, name in zip(plan.steps, self.names, strict=True)
             if isinstance(step, OpaqueStep)
         )
         taken = sum(d.taken for d in plan.decisions if d.kind != "fission")
-        self.row = GraphPlan(role, rows, walls, tuple(self._not_fused()), taken)
+        self.row = GraphPlan(role, tuple(row for _, row in self.rows_of), walls, _by_launch(self._not_fused()), taken)
 
     def holders(self) -> dict[int, frozenset[int]]:
         """For each node the positions of the steps that compute it: the one that owns it, or those of its readers."""
@@ -90,34 +94,37 @@ class GraphExplainer:
         reason = self.captured.opaques[self.graph[step.node].attr("key")].reason
         return "no kernel is generated for this op" if reason == _NO_EXPANSION else reason
 
-    def _kernel(self, step: KernelStep) -> KernelRow:
-        origins = [self.graph[n].origin for n in step.nodes]
-        kernel = self.kernels[step.name]
-        texts = {"graph": self.graph_text, "plan": self.plan_text, "ir": print_kernel(kernel)}
+    def _kernel(self, launch: Launch, unit: LaunchUnit) -> KernelRow:
+        nodes = sorted(n for step in launch.steps for n in step.nodes)
+        ir = "\n".join(print_kernel(kernel) for kernel in members_of(unit))
+        texts = {"graph": self.graph_text, "plan": self.plan_text, "ir": ir}
         resources: KernelResources | None = None
         cubin = None
         if self.gpu is not None:
-            build = build_for(self.gpu, kernel, self.options.policy)
+            build = build_for(self.gpu, unit, self.options.policy)
             resources, cubin = build.resources, build.cubin
             texts |= build.texts
             if build.problem:
                 self.notes[f"Registers (~) are modelled, not compiled: {build.problem}"] = None
-        else:
-            from fusewise.codegen.cpp import unit
+        elif isinstance(unit, Kernel):
+            from fusewise.codegen.cpp import unit as cpp_unit
 
-            texts["cpp"] = unit([kernel])
-        self.stages.append(KernelStages(step.name, self.device, self.role, texts, cubin))
+            texts["cpp"] = cpp_unit([unit])
+        self.stages.append(KernelStages(launch.name, self.device, self.role, texts, cubin))
+        dram_bytes = sum(step.dram_bytes for step in launch.steps)
+        prediction = launch.steps[0].prediction if len(launch.steps) == 1 else None
         return KernelRow(
-            name=step.name,
-            ops=ops_of(self.graph, step.nodes),
-            lines=lines_of(origins),
-            unfused_bytes=step.unfused_bytes,
-            dram_bytes=step.dram_bytes,
-            floor_us=_floor_us(self.plan.machine, step.dram_bytes),
-            predicted_us=step.predicted_us,
+            name=launch.name,
+            ops=ops_of(self.graph, nodes),
+            lines=lines_of([self.graph[n].origin for n in nodes]),
+            unfused_bytes=sum(step.unfused_bytes for step in launch.steps),
+            dram_bytes=dram_bytes,
+            floor_us=_floor_us(self.plan.machine, dram_bytes),
+            predicted_us=launch.predicted_us,
             resources=resources,
-            predicted_from=predicted_from(step.prediction),
-            bound_by="" if step.prediction is None else step.prediction.bound_by,
+            predicted_from=predicted_from(prediction),
+            bound_by="" if prediction is None else prediction.bound_by,
+            members=tuple(step.name for step in launch.steps) if len(launch.steps) > 1 else (),
         )
 
     def _wall(self, step: OpaqueStep, name: str) -> Wall:
@@ -148,7 +155,8 @@ class GraphExplainer:
                 )
                 yield self._pair(maker, number, decisions.get((maker, number)), between)
         for (a, b), decision in decisions.items():
-            if (a, b) not in seen and (b, a) not in seen and decision.kind == "siblings":
+            known = (a, b) in seen or (b, a) in seen or self.names[a] == self.names[b]
+            if not known and decision.kind == "siblings":
                 yield self._pair(a, b, decision, decision.bytes_saved)
 
     def _refusals(self) -> dict[tuple[int, int], Decision]:
@@ -156,7 +164,7 @@ class GraphExplainer:
         found: dict[tuple[int, int], Decision] = {}
         for decision in self.plan.decisions:
             a, b = self.owner.get(decision.producer), self.owner.get(decision.consumer)
-            if decision.taken or decision.kind == "horizontal" or a is None or b is None or a == b:
+            if decision.taken or decision.kind in ("horizontal", "launch") or a is None or b is None or a == b:
                 continue
             if decision.kind != "inline" or (a, b) not in found:
                 found[a, b] = decision
@@ -189,14 +197,25 @@ def _step_names(plan: Plan, captured: Captured) -> list[str]:
     """Name of each step; walls of one op are numbered."""
     names: list[str] = []
     used: dict[str, int] = {}
+    launches = {step.name: launch.name for launch in plan.launches for step in launch.steps}
     for step in plan.steps:
         if isinstance(step, KernelStep):
-            names.append(step.name)
+            names.append(launches[step.name])
             continue
         op = short_op(captured.opaques[plan.graph[step.node].attr("key")].name)
         used[op] = used.get(op, 0) + 1
         names.append(op if used[op] == 1 else f"{op} #{used[op]}")
     return names
+
+
+def _by_launch(pairs: Iterable[NotFused]) -> tuple[NotFused, ...]:
+    """One row for each pair of launches: kernels that share one are told together."""
+    found: dict[tuple[str, str], NotFused] = {}
+    for pair in pairs:
+        known = found.get((pair.first, pair.second))
+        more = 0 if known is None else known.bytes_between
+        found[pair.first, pair.second] = replace(known or pair, bytes_between=pair.bytes_between + more)
+    return tuple(found.values())
 
 
 def _owners(plan: Plan) -> dict[int, int]:

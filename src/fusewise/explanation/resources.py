@@ -8,7 +8,7 @@ from fusewise.config import Policy
 from fusewise.device import GpuModel, staircase
 from fusewise.device.occupancy import occupancy
 from fusewise.errors import CompileFailed, CompilerMissing
-from fusewise.lower.kernel import Kernel
+from fusewise.lower.launch import LaunchUnit, members_of
 from fusewise.lower.registers import predict_resources
 from fusewise.plan.resources import Resources
 from fusewise.report.documents import KernelResources, OccupancyStep
@@ -33,7 +33,7 @@ class GpuBuild:
     problem: str = ""
 
 
-def build_for(gpu: GpuModel, kernel: Kernel, policy: Policy) -> GpuBuild:
+def build_for(gpu: GpuModel, kernel: LaunchUnit, policy: Policy) -> GpuBuild:
     """Generates Triton for a kernel, compiles it for the GPU, and reads what it uses."""
     from fusewise.codegen.triton import module
     from fusewise.runtime.gpu_resources import read_resources
@@ -47,7 +47,10 @@ def build_for(gpu: GpuModel, kernel: Kernel, policy: Policy) -> GpuBuild:
         used = read_resources(compiled, kernel, sass=False)
     except (CompilerMissing, CompileFailed) as cause:
         problem = f"{cause.problem}. {cause.remedy}".strip()
-        used = predict_resources(kernel, instructions=1.0)
+        used = max(
+            (predict_resources(member, instructions=1.0) for member in members_of(kernel)),
+            key=lambda found: found.regs_per_thread,
+        )
         return GpuBuild(_resources(gpu, used, "modelled", cause.problem), texts, problem=problem)
     if "ptx" in compiled.asm:
         texts["ptx"] = compiled.asm["ptx"]

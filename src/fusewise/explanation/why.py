@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import PurePath
 
 from fusewise.errors import UnknownName, UsageError
@@ -63,8 +64,7 @@ def answer(graphs: Sequence[GraphExplainer], pair: tuple[str, str], fuel: int | 
 def _nodes(graph: GraphExplainer, text: str) -> frozenset[int]:
     """Nodes of a graph that a text names."""
     if text in graph.names:
-        number = graph.names.index(text)
-        return frozenset(node for node, owner in graph.owner.items() if owner == number)
+        return frozenset(node for node, owner in graph.owner.items() if graph.names[owner] == text)
     line = _LINE.fullmatch(text)
     if line is not None:
         return frozenset(
@@ -146,6 +146,8 @@ class _Asked:
 
     def _separate(self, first: int, second: int) -> Why:
         names = self.graph.names[first], self.graph.names[second]
+        if names[0] == names[1]:
+            return self._why(*names, True, "saves-launch", REASONS["saves-launch"])
         why = self._why(*names, False, NOT_TRIED, NOT_TRIED_MEANING)
         rows = {row.name: row for row in self.graph.row.kernels}
         known = tuple(_of_row(rows[name]) for name in names if name in rows)
@@ -163,12 +165,14 @@ class _Asked:
 
     def _closest(self, left: frozenset[int], right: frozenset[int]) -> tuple[int, int]:
         """The two steps between which most bytes pass; the first of each side where none do."""
-        numbers = {name: number for number, name in enumerate(self.graph.names)}
+        numbers: dict[str, list[int]] = {}
+        for number, name in enumerate(self.graph.names):
+            numbers.setdefault(name, []).append(number)
         between: dict[tuple[int, int], int] = {}
         for pair in self.graph.row.not_fused:
-            a, b = numbers[pair.first], numbers[pair.second]
-            if (a in left and b in right) or (a in right and b in left):
-                between[a, b] = pair.bytes_between
+            for a, b in product(numbers[pair.first], numbers[pair.second]):
+                if (a in left and b in right) or (a in right and b in left):
+                    between[a, b] = pair.bytes_between
         return max(between, key=lambda p: between[p]) if between else (min(left), min(right))
 
     def _with_kernels(self, why: Why, candidate: Candidate) -> Why:
@@ -189,8 +193,8 @@ class _Asked:
     def _kernel(self, part: Part, tag: str) -> AlternativeKernel:
         """One kernel that might have been, or that is one of the plan's own."""
         graph, nodes = self.graph, tuple(sorted(part.region.nodes))
-        for step, row in zip(graph.plan.kernels, graph.row.kernels, strict=True):
-            if step.nodes == nodes and step.writes == part.writes:
+        for launch, row in graph.rows_of:
+            if [(step.nodes, step.writes) for step in launch.steps] == [(nodes, part.writes)]:
                 return _of_row(row)
         step = kernel_step(graph.graph, part.region, part.writes, graph.plan.machine, {}, 0)
         step = replace(step, name=f"{step.name.rpartition('_')[0]}_{tag}")

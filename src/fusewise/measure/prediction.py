@@ -176,6 +176,7 @@ def _predict(row: BenchRow, program: Program, machine: Machine) -> ProgramPredic
     for traced in _traced(row, program):
         captured = import_graph(traced.gm, traced.example_inputs, "balanced", "cuda")
         plan, built = plan_captured(captured, Options(), machine, compiler_for(machine, "balanced"))
+        total_us += sum(launch.predicted_us for launch in plan.launches)
         for step in plan.steps:
             if isinstance(step, KernelStep):
                 regs = predict_registers(built[step.name])
@@ -184,7 +185,6 @@ def _predict(row: BenchRow, program: Program, machine: Machine) -> ProgramPredic
                 else:
                     found = KernelPrediction(step.name, step.predicted_us, known.bound_by, regs, known.regs_per_thread)
                     kernels.append(found)
-                total_us += step.predicted_us
             elif isinstance(step, OpaqueStep):
                 name = captured.opaques[plan.graph[step.node].attr("key")].name
                 if not name.startswith(_SEED):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 REASONS: dict[str, str] = {
     "saves-bytes": "the value between them stays on chip",
-    "saves-launch": "two small kernels of the same shape run side by side in one launch",
+    "saves-launch": "small kernels run side by side in one launch",
     "saves-reads": "both read the same data, and now read it once",
     "recompute": "computing the value again costs less than storing and reading it",
     "domain": "they iterate over different axes",
@@ -22,6 +22,10 @@ REASONS: dict[str, str] = {
     "output": "the value leaves the graph and is stored anyway",
     "memory": "the values that it reads would wait for other kernels, and peak memory would pass eager's",
     "registers": "the fused kernel needs so many registers that its parts are faster",
+    "long": "its own work takes so long that a launch less hardly matters",
+    "blocks": "they want other thread blocks: of another size, or with accesses of another width",
+    "full": "one launch takes no more parameters or code",
+    "occupancy": "beside the others fewer of its thread blocks would be resident than it needs",
     "whole-is-faster": "the parts would move more bytes than the registers that they free save time",
 }
 """Every reason code and its meaning."""
@@ -33,7 +37,8 @@ class Decision:
 
     Attributes:
         kind: `vertical` (producer into consumer), `siblings` (shared input), `horizontal` (same shape), `inline`
-            (computed again in each reader), or `fission` (one kernel split in two, by what its compiled code uses).
+            (computed again in each reader), `fission` (one kernel split in two, by what its compiled code uses), or
+            `launch` (kernels that stay kernels, side by side in one launch).
         producer, consumer: graph nodes that stand for the two sides.
         taken: whether the fusion was made.
         code: key of `REASONS`.

@@ -36,6 +36,14 @@ def peak_bytes(graph: Graph, steps: Sequence[tuple[Iterable[int], Iterable[int]]
     return peak
 
 
+def allowed_bytes(graph: Graph) -> float:
+    """Peak memory from which on a fusion is not worth it: a little more than eager's."""
+    return _SLACK * eager_peak_bytes(graph) + _SLACK_BYTES
+
+
+_SLACK, _SLACK_BYTES = 1.03, 1 << 20
+
+
 def eager_peak_bytes(graph: Graph) -> int:
     """The same where each PyTorch op runs by itself, in the order of the program.
 

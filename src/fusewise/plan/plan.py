@@ -13,7 +13,7 @@ from fusewise.ir.sizes import Size
 from fusewise.plan.cost import Machine, time_us, value_bytes
 from fusewise.plan.decisions import Decision
 from fusewise.plan.gpu_cost import Prediction
-from fusewise.plan.memory import eager_peak_bytes, peak_bytes
+from fusewise.plan.memory import allowed_bytes, peak_bytes
 from fusewise.plan.partition import Cut, Partition, Partitioner
 from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, split_reductions
 from fusewise.plan.region import Region, elements
@@ -35,6 +35,7 @@ class KernelStep:
         unfused_bytes: bytes that one eager kernel an ATen op would move for the same nodes.
         predicted_us: modelled time.
         prediction: its parts, where the kernel was priced by what its compiled code uses.
+        over: values that it writes straight into the memory of an input: (value, input).
     """
 
     name: str
@@ -46,6 +47,7 @@ class KernelStep:
     unfused_bytes: int
     predicted_us: float
     prediction: Prediction | None = None
+    over: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,30 @@ class OpaqueStep:
     node: int
     operands: tuple[Placement, ...]
     results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Kernels that run side by side in one launch.
+
+    Attributes:
+        name: of the launch, a C identifier.
+        members: names of kernel steps that stand side by side among the plan's steps, in that order.
+        predicted_us: modelled time of the launch.
+    """
+
+    name: str
+    members: tuple[str, ...]
+    predicted_us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a plan: a kernel, or the members of a bundle; attributes as theirs."""
+
+    name: str
+    steps: tuple[KernelStep, ...]
+    predicted_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +95,7 @@ class Plan:
         outputs: where each output of the graph lies.
         decisions: every candidate fusion, taken or refused.
         apart: the cuts that it was planned with.
+        bundles: kernels that share a launch.
     """
 
     graph: Graph
@@ -78,10 +105,27 @@ class Plan:
     outputs: tuple[Placement, ...]
     decisions: tuple[Decision, ...]
     apart: tuple[Cut, ...] = ()
+    bundles: tuple[Bundle, ...] = ()
 
     @property
     def kernels(self) -> tuple[KernelStep, ...]:
         return tuple(s for s in self.steps if isinstance(s, KernelStep))
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """The launches of kernels, in order."""
+        by_name = {s.name: s for s in self.kernels}
+        first = {b.members[0]: b for b in self.bundles}
+        inside = {name for b in self.bundles for name in b.members}
+        found: list[Launch] = []
+        for name, step in by_name.items():
+            if name in first:
+                bundle = first[name]
+                steps = tuple(by_name[member] for member in bundle.members)
+                found.append(Launch(bundle.name, steps, bundle.predicted_us))
+            elif name not in inside:
+                found.append(Launch(name, (step,), step.predicted_us))
+        return tuple(found)
 
     @property
     def walls(self) -> tuple[OpaqueStep, ...]:
@@ -114,16 +158,13 @@ def make_plan(
     needed = kept.union(*({p.base for p in ps} for ps in operands.values()))
     partition = Partitioner(graph, needed, machine, fuel, apart=apart).run()
     steps = _steps(graph, partition, operands, machine)
-    if _peak_bytes(graph, steps, kept) > _SLACK * eager_peak_bytes(graph) + _SLACK_BYTES:
+    if _peak_bytes(graph, steps, kept) > allowed_bytes(graph):
         frugal = Partitioner(graph, needed, machine, fuel, frugal=True, apart=apart).run()
         fewer = _steps(graph, frugal, operands, machine)
         if _peak_bytes(graph, fewer, kept) < _peak_bytes(graph, steps, kept):
             partition, steps = frugal, fewer
     layouts = {n.id: layout_of(graph, n.id) for n in graph if n.op in ("input", "result") or n.id in partition.stored}
     return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions, tuple(apart))
-
-
-_SLACK, _SLACK_BYTES = 1.03, 1 << 20  # peak memory above eager's that is not worth a fusion
 
 
 def _steps(

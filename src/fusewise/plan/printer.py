@@ -9,6 +9,8 @@ kernel fused_add_mean_0
   moves 134283264 bytes; one kernel an op 402718720 bytes; predicted 30.0 us
 wall aten.mm.default of %8: no expansion
   ...
+launch fused_gelu_1_and_7_more: the next 8 kernels side by side
+  predicted 6.0 us
 outputs %7
 decisions
   taken vertical %3 %4 saves-bytes: 268435456 bytes, 57.9 us
@@ -43,7 +45,12 @@ def print_plan(plan: Plan, reasons: Sequence[str] = (), decisions: bool = True) 
     machine = plan.machine
     rate = f"{machine.bytes_per_s:.4g} bytes/s ({machine.source})"
     lines = [f"plan for {machine.name}: {rate}, {machine.launch_us} us a launch"]
+    first = {bundle.members[0]: bundle for bundle in plan.bundles}
     for step in plan.steps:
+        if isinstance(step, KernelStep) and step.name in first:
+            bundle = first[step.name]
+            lines.append(f"launch {bundle.name}: the next {len(bundle.members)} kernels side by side")
+            lines.append(f"  predicted {bundle.predicted_us:.1f} us")
         lines += _kernel(plan, step) if isinstance(step, KernelStep) else _wall(plan, step, reasons)
     lines.append(f"outputs {', '.join(_place(plan, p) for p in plan.outputs)}".rstrip())
     if decisions and plan.decisions:

@@ -43,7 +43,8 @@ SOURCES = (
 
 def candidate_summary(graph: GraphPlan) -> Text:
     """One line: how many were tried, taken and refused, and the codes of the refusals."""
-    fusions = [c for c in graph.candidates if c.kind != "fission"]
+    fusions = [c for c in graph.candidates if c.kind not in ("fission", "launch")]
+    joined = [c for c in graph.candidates if c.kind == "launch"]
     splits = [c for c in graph.candidates if c.kind == "fission"]
     refused = Counter(c.code for c in fusions if not c.taken)
     text = f"{graph.role}: {format_count(len(fusions), 'fusion')} tried, {sum(c.taken for c in fusions)} taken"
@@ -52,6 +53,8 @@ def candidate_summary(graph: GraphPlan) -> Text:
         text += f", {refused.total()} refused ({codes})"
     if splits:
         text += f"; {format_count(len(splits), 'split')} tried, {sum(c.taken for c in splits)} taken"
+    if joined:
+        text += f"; {sum(c.taken for c in joined)} of {format_count(len(joined), 'kernel')} joined another's launch"
     return Text(f"{text}. `fusewise explain --candidates` lists them.", style="dim")
 
 

@@ -98,6 +98,7 @@ class KernelRow:
         predicted_from: what the model went by: `compiled` (instructions and registers of the compiled kernel) or
             `modelled` (bytes and launches alone).
         bound_by: what the time goes to by a model of the compiled kernel; empty where there is none.
+        members: names of the kernels that run side by side in this one launch; empty where there is but one.
     """
 
     name: str
@@ -110,6 +111,7 @@ class KernelRow:
     resources: KernelResources | None = None
     predicted_from: str = "modelled"
     bound_by: str = ""
+    members: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ class CandidateRow:
     """One fusion that the planner thought of, taken or refused, in the order in which they were tried.
 
     Attributes:
-        kind: `vertical`, `siblings`, `horizontal`, `inline`, or `fission`: the split of a compiled kernel.
+        kind: `vertical`, `siblings`, `horizontal`, `inline`, `fission` (the split of a compiled kernel), or `launch`
+            (kernels side by side in one launch).
         first, second: the two sides.
         taken: whether the fusion was made.
         code, meaning, detail: the reason.

@@ -216,6 +216,8 @@ def kernel_table(kernels: Sequence[KernelRow], title: str) -> Table:
 
 def _contents(kernel: KernelRow) -> Text:
     text = Text(kernel.name, style="bold")
+    if kernel.members:
+        text.append(f"\n{len(kernel.members)} kernels side by side", style="not bold italic")
     text.append(f"\n{format_ops(kernel.ops)}", style="not bold")
     for line in kernel.lines[:LINES_SHOWN]:
         text.append(f"\n  {format_place(line.file, line.line)}  ", style="not bold dim")

@@ -16,11 +16,12 @@ from typing import Any
 
 from fusewise.errors import CompilerMissing
 from fusewise.lower.kernel import Kernel, TritonSchedule
+from fusewise.lower.launch import LaunchUnit
 from fusewise.plan.resources import Resources as Resources
 from fusewise.runtime.sass import count_instructions, sections
 
 
-def read_resources(compiled: Any, kernel: Kernel, sass: bool = True) -> Resources:
+def read_resources(compiled: Any, kernel: LaunchUnit, sass: bool = True) -> Resources:
     """Resources of one compiled kernel (Triton's `CompiledKernel`).
 
     Args:
@@ -36,7 +37,9 @@ def read_resources(compiled: Any, kernel: Kernel, sass: bool = True) -> Resource
     text = disassemble(cubin) if sass else ""
     straight, loops = sections(text)
     warps = int(compiled.metadata.num_warps)
-    per_element = straight.total * warps * 32 / tile_elements(kernel) if text and not loops else None
+    per_element = None
+    if text and not loops and isinstance(kernel, Kernel):
+        per_element = straight.total * warps * 32 / tile_elements(kernel)
     return Resources(
         regs_per_thread=usage["REG"],
         spill_store_bytes=stores,

@@ -13,13 +13,21 @@ from typing import Any
 from fusewise.ir.affine import Index, upper_bound
 from fusewise.ir.sizes import Size, norm
 from fusewise.lower.kernel import Kernel, Load, Random, Store, TritonSchedule
+from fusewise.lower.launch import BundledKernel, LaunchUnit, members_of
 from fusewise.runtime.program import Launch
 
 LIMIT = 2**31 - 2**20  # a last tile may reach past the size by less than 2^20
 
 
-def narrow_variant(kernel: Kernel) -> Kernel | None:
-    """The kernel with 32-bit indexes, or None where it has them, or where no bound of its offsets is known."""
+def narrow_variant(unit: LaunchUnit) -> LaunchUnit | None:
+    """What a launch runs with 32-bit indexes, or None where it has them, or where no bound of its offsets is known."""
+    if isinstance(unit, Kernel):
+        return _narrow(unit)
+    members = tuple(_narrow(member) or member for member in unit.members)
+    return None if members == unit.members else BundledKernel(f"{unit.name}_i32", members)
+
+
+def _narrow(kernel: Kernel) -> Kernel | None:
     schedule = kernel.schedule
     if not isinstance(schedule, TritonSchedule) or schedule.index_bits == 32 or not kernel.sizes:
         return None
@@ -28,10 +36,10 @@ def narrow_variant(kernel: Kernel) -> Kernel | None:
     return replace(kernel, name=f"{kernel.name}_i32", schedule=replace(schedule, index_bits=32))
 
 
-def choose_by_size(kernel: Kernel, narrow: Launch, wide: Launch) -> Launch:
+def choose_by_size(kernel: LaunchUnit, narrow: Launch, wide: Launch) -> Launch:
     """A launch that takes the narrow variant where every offset and number of points is below `LIMIT`."""
-    bounds = _bounds(kernel)
-    assert bounds is not None, "narrow_variant gives no variant without bounds"
+    narrowed = [member for member in members_of(kernel) if _narrow(member) is not None]
+    bounds = dict.fromkeys(bound for member in narrowed for bound in _bounds(member) or ())
     sizes = ", ".join(kernel.sizes)
     tests = " and ".join(f"{norm(b)} < {LIMIT}" for b in bounds) or "True"
     pointers = ", ".join(f"p{n}" for n in range(len(kernel.buffers)))

@@ -17,7 +17,9 @@ from fusewise.ir.dtypes import DType
 from fusewise.ir.ops import ERRORS
 from fusewise.ir.sizes import Size, same, same_all
 from fusewise.lower.kernel import Check, Kernel
+from fusewise.lower.launch import LaunchUnit, members_of
 from fusewise.plan.plan import KernelStep, OpaqueStep, Plan
+from fusewise.plan.plan import Launch as PlannedLaunch
 from fusewise.plan.prepare import Placement
 
 TORCH_DTYPES: dict[str, torch.dtype] = {
@@ -95,7 +97,7 @@ def fail(kernel: Kernel, code: int) -> None:
 
 def build_program(
     plan: Plan,
-    kernels: Mapping[str, Kernel],
+    units: Mapping[str, LaunchUnit],
     launches: Mapping[str, Launch],
     opaques: Mapping[int, Opaque],
     signature: Signature,
@@ -104,11 +106,11 @@ def build_program(
     """(function, its source): the function takes the caller's arguments in a list, which it empties.
 
     Args:
-        kernels, launches: by the names of the plan's kernel steps.
+        units, launches: what each launch runs, and how, by the names of the plan's launches.
         opaques: by graph node.
         stream: Python text of one more first argument of every launch (the CUDA stream), empty for none.
     """
-    writer = _Writer(plan, kernels, launches, opaques, signature, stream)
+    writer = _Writer(plan, units, launches, opaques, signature, stream)
     source = writer.write()
     scope: dict[str, Any] = dict(writer.objects)
     exec(compile(source, "<fusewise program>", "exec"), scope)
@@ -119,7 +121,7 @@ class _Writer:
     def __init__(
         self,
         plan: Plan,
-        kernels: Mapping[str, Kernel],
+        units: Mapping[str, LaunchUnit],
         launches: Mapping[str, Launch],
         opaques: Mapping[int, Opaque],
         signature: Signature,
@@ -127,7 +129,7 @@ class _Writer:
     ) -> None:
         self.plan = plan
         self.graph = plan.graph
-        self.kernels = kernels
+        self.units = units
         self.launches = launches
         self.opaques = opaques
         self.signature = signature
@@ -159,12 +161,13 @@ class _Writer:
 
     def write(self) -> str:
         last = self._last_uses()
+        launches = {launch.steps[0].name: launch for launch in self.plan.launches}
         self._inputs()
         for number, step in enumerate(self.plan.steps):
-            if isinstance(step, KernelStep):
-                self._kernel(step)
-            else:
+            if isinstance(step, OpaqueStep):
                 self._opaque(step)
+            elif step.name in launches:
+                self._launch(launches[step.name])
             dead = [self.names[v] for v in last.get(number, ()) if v in self.names]
             if dead:
                 self.line(f"del {', '.join(dead)}")
@@ -231,19 +234,19 @@ class _Writer:
         else:
             self.line(f"{name} = torch.empty_strided({shape}, {strides}, dtype={dtype}, device=device)")
 
-    def _kernel(self, step: KernelStep) -> None:
-        kernel = self.kernels[step.name]
-        for value in step.writes:
+    def _launch(self, launched: PlannedLaunch) -> None:
+        unit = self.units[launched.name]
+        for value in (v for step in launched.steps for v in step.writes):
             self._allocate(value)
-        if any(isinstance(a.size, int) and a.size == 0 for a in kernel.parallel):
+        if all(any(isinstance(a.size, int) and a.size == 0 for a in k.parallel) for k in members_of(unit)):
             return
-        pointers = [f"{self.names[b.node]}.data_ptr()" for b in kernel.buffers]
-        arguments = ", ".join(([self.stream] if self.stream else []) + pointers + list(kernel.sizes))
-        launch = self.object(f"launch_{step.name}", self.launches[step.name])
+        pointers = [f"{self.names[b.node]}.data_ptr()" for b in unit.buffers]
+        arguments = ", ".join(([self.stream] if self.stream else []) + pointers + list(unit.sizes))
+        launch = self.object(f"launch_{launched.name}", self.launches[launched.name])
         if self.stream:
             self.line(f"{launch}({arguments})")
         else:
-            described = self.object(f"kernel_{step.name}", kernel)
+            described = self.object(f"kernel_{launched.name}", unit)
             self.line(f"code = {launch}({arguments})")
             self.line(f"if code: fail({described}, code)")
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 
-from fusewise.codegen.triton_index import aligned_sizes, make_tile, size_text
+from fusewise.codegen.triton_index import aligned_sizes, make_tile, programs_of
 from fusewise.errors import LaunchFailed
 from fusewise.ir.sizes import hint
-from fusewise.lower.kernel import Kernel
+from fusewise.lower.launch import LaunchUnit, members_of
 from fusewise.runtime.gpu_resources import Resources, read_resources
 from fusewise.runtime.program import Launch
 from fusewise.runtime.triton_compile import (
@@ -52,7 +52,7 @@ class Launcher:
     Call `launch(stream, *pointers, *sizes)`.
     """
 
-    def __init__(self, source: str, kernel: Kernel, device: torch.device) -> None:
+    def __init__(self, source: str, kernel: LaunchUnit, device: torch.device) -> None:
         self.source = source
         self.kernel = kernel
         self.index = device.index if device.index is not None else torch.cuda.current_device()
@@ -86,9 +86,15 @@ class Launcher:
         pointers = [f"p{n}" for n in range(len(kernel.buffers))]
         sizes = list(kernel.sizes)
         arguments = ", ".join(["stream", *pointers, *sizes])
-        checked = [*pointers, *sorted(aligned_sizes(kernel))]
+        fixed = frozenset().union(*map(aligned_sizes, members_of(kernel)))
+        checked = [*pointers, *sorted(fixed)]
         test = f"({' | '.join(checked)}) & 15" if checked else "False"
-        lines = [f"def launch({arguments}):", f"    grid = {_grid(kernel)}", "    if grid <= 0:", "        return"]
+        lines = [
+            f"def launch({arguments}):",
+            f"    grid = {' + '.join(str(programs_of(m)) for m in members_of(kernel))}",
+            "    if grid <= 0:",
+            "        return",
+        ]
         if torch.cuda.device_count() > 1:
             lines += [f"    if current_device() != {self.index}:", "        with on_device():"]
             lines += [f"            return launch({arguments})"]
@@ -121,7 +127,7 @@ class Launcher:
 
 
 def build_launchers(
-    source: str, kernels: Sequence[Kernel], device: str, later: Collection[str] = ()
+    source: str, kernels: Sequence[LaunchUnit], device: str, later: Collection[str] = ()
 ) -> dict[str, Launch]:
     """The launch function of each kernel of a generated module, by name; the aligned variants are compiled at once.
 
@@ -138,25 +144,13 @@ def build_launchers(
     return found
 
 
-def grid_of(kernel: Kernel, sizes: Mapping[str, int]) -> int:
-    """Number of programs of a kernel at the given sizes."""
-    return math.prod(-(-hint(d.size, sizes) // d.block) for d in make_tile(kernel).dims if d.name in ("y", "x"))
+def grid_of(kernel: LaunchUnit, sizes: Mapping[str, int]) -> int:
+    """Number of programs of a launch at the given sizes."""
+    grids = [[d for d in make_tile(member).dims if d.name in ("y", "x")] for member in members_of(kernel)]
+    return sum(math.prod(-(-hint(d.size, sizes) // d.block) for d in dims) for dims in grids)
 
 
-def _grid(kernel: Kernel) -> str:
-    """Python text of the number of programs."""
-    factors: list[str] = []
-    for dim in make_tile(kernel).dims:
-        if dim.name not in ("y", "x"):
-            continue
-        if isinstance(dim.size, int):
-            factors.append(str(-(-dim.size // dim.block)))
-        else:
-            factors.append(f"(-(-{size_text(dim.size)} // {dim.block}))")
-    return " * ".join(factors)
-
-
-def _bind(compiled: Any, kernel: Kernel, index: int) -> Launch:
+def _bind(compiled: Any, kernel: LaunchUnit, index: int) -> Launch:
     """`call(grid, stream, *arguments)` for one loaded variant."""
     pointers = [f"p{n}" for n in range(len(kernel.buffers))]
     arguments = ", ".join([*pointers, *kernel.sizes])
@@ -171,7 +165,7 @@ def _bind(compiled: Any, kernel: Kernel, index: int) -> Launch:
     return call
 
 
-def _torch_call(compiled: Any, kernel: Kernel, index: int, arguments: str) -> tuple[dict[str, Any], str] | None:
+def _torch_call(compiled: Any, kernel: LaunchUnit, index: int, arguments: str) -> tuple[dict[str, Any], str] | None:
     """Scope and text of a call of torch's static launcher; None where it does not fit."""
     static = getattr(torch._C, "_StaticCudaLauncher", None)
     meta = compiled.metadata

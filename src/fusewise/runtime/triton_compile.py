@@ -27,7 +27,8 @@ from fusewise.codegen.triton_index import aligned_sizes
 from fusewise.codegen.triton_ops import POINTERS
 from fusewise.config import cache_dir
 from fusewise.errors import CacheFailure, CompileFailed, CompilerMissing
-from fusewise.lower.kernel import Kernel, TritonSchedule
+from fusewise.lower.kernel import TritonSchedule
+from fusewise.lower.launch import LaunchUnit, members_of
 from fusewise.runtime.gpu_resources import Resources, read_resources
 
 # The triton that each torch was released with.
@@ -132,7 +133,7 @@ def _write(folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
-def compile_kernel(source: str, kernel: Kernel, target: GpuTarget, aligned: bool = True) -> Any:
+def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: bool = True) -> Any:
     """One kernel of a generated module, compiled (Triton's `CompiledKernel`); no GPU need be present.
 
     Raises:
@@ -144,11 +145,11 @@ def compile_kernel(source: str, kernel: Kernel, target: GpuTarget, aligned: bool
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    schedule = kernel.schedule
+    schedule = members_of(kernel)[0].schedule
     assert isinstance(schedule, TritonSchedule)
     parameters = [*(b.name for b in kernel.buffers), *kernel.sizes]
     signature = {b.name: POINTERS[b.dtype] for b in kernel.buffers} | dict.fromkeys(kernel.sizes, "i64")
-    fixed = aligned_sizes(kernel)
+    fixed = frozenset().union(*map(aligned_sizes, members_of(kernel)))
     multiples = [n for n in parameters if n not in kernel.sizes or n in fixed] if aligned else []
     attributes = {(parameters.index(n),): [["tt.divisibility", 16]] for n in multiples}
     options: dict[str, Any] = {
@@ -171,12 +172,14 @@ def compile_kernel(source: str, kernel: Kernel, target: GpuTarget, aligned: bool
         raise CompileFailed(f"Triton cannot compile kernel {kernel.name}: {first}", str(error)) from error
 
 
-def compile_kernels(source: str, kernels: Sequence[Kernel], target: GpuTarget, aligned: bool = True) -> dict[str, Any]:
+def compile_kernels(
+    source: str, kernels: Sequence[LaunchUnit], target: GpuTarget, aligned: bool = True
+) -> dict[str, Any]:
     """Each kernel of a generated module, compiled, by name."""
     return {kernel.name: compile_kernel(source, kernel, target, aligned) for kernel in kernels}
 
 
-def resources(source: str, kernels: Sequence[Kernel], target: GpuTarget, sass: bool = True) -> dict[str, Resources]:
+def resources(source: str, kernels: Sequence[LaunchUnit], target: GpuTarget, sass: bool = True) -> dict[str, Resources]:
     """What each kernel uses on a GPU, by name; compiles what is not compiled yet."""
     compiled = compile_kernels(source, kernels, target)
     return {kernel.name: read_resources(compiled[kernel.name], kernel, sass) for kernel in kernels}

@@ -1,0 +1,190 @@
+"""Which kernels share a launch: independence, limits, memory, fuel; and that what runs is still in order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from itertools import combinations
+
+import pytest
+
+from fusewise.codegen.triton import module
+from fusewise.device import load_gpu
+from fusewise.ir.builder import Builder, Value
+from fusewise.ir.dtypes import BF16, F32, DType
+from fusewise.ir.graph import Graph, SymbolInfo
+from fusewise.ir.sizes import symbol
+from fusewise.lower import bundle as bundling
+from fusewise.lower.bundle import bundle_kernels
+from fusewise.lower.fission import Refined, refine
+from fusewise.lower.launch import BundledKernel, launch_units
+from fusewise.lower.price import Pricer
+from fusewise.pipeline import machine_of
+from fusewise.plan.decisions import Decision
+from fusewise.plan.plan import Plan, make_plan
+from fusewise.plan.printer import print_plan
+from fusewise.runtime.index_width import narrow_variant
+
+H200 = load_gpu("h200")
+
+
+def refined(graph: Graph, apart: bool = True, fuel: int | None = None) -> Refined:
+    """The kernels of a graph; with `apart`, one for each node."""
+    nodes = [n.id for n in graph if n.op != "input"]
+    cuts = [(frozenset({a}), frozenset({b})) for a, b in combinations(nodes, 2)] if apart else []
+    machine = machine_of("h200", use_measured=False)
+    return refine(lambda _: make_plan(graph, machine, fuel, apart=cuts), Pricer(H200, None), "never")
+
+
+def bundled(graph: Graph, apart: bool = True, fuel: int | None = None) -> Plan:
+    found = refined(graph, apart, fuel)
+    return bundle_kernels(found.plan, found.priced, H200, fuel)
+
+
+def launches(plan: Plan) -> list[tuple[int, ...]]:
+    """The nodes of each launch, in order."""
+    return [tuple(n for step in launch.steps for n in step.nodes) for launch in plan.launches]
+
+
+def joins(plan: Plan) -> list[Decision]:
+    return [d for d in plan.decisions if d.kind == "launch"]
+
+
+def small(b: Builder, count: int) -> list[Value]:
+    """Independent results of unlike sizes."""
+    return [b.op("exp", b.input((1000 + 100 * n,), F32)) for n in range(count)]
+
+
+def test_small_independent_kernels_share_a_launch() -> None:
+    b = Builder("cuda")
+    plan = bundled(b.finish(small(b, 5)))
+    (launch,) = plan.launches
+    assert len(launch.steps) == 5 and [s.name for s in launch.steps] == [s.name for s in plan.kernels]
+    assert [(d.taken, d.code) for d in joins(plan)] == [(True, "saves-launch")] * 4
+    assert launch.predicted_us < sum(s.predicted_us for s in plan.kernels) - 3 * H200.launch_us
+    assert sum(d.gain_us for d in joins(plan)) == pytest.approx(
+        sum(s.predicted_us for s in plan.kernels) - launch.predicted_us
+    )
+    assert f"launch {launch.name}: the next 5 kernels side by side" in print_plan(plan)
+
+
+def test_a_kernel_never_shares_a_launch_with_what_it_needs() -> None:
+    b = Builder("cuda")
+    x = b.input((1000,), F32)
+    first = b.op("exp", x)
+    last = b.op("sin", b.op("cos", first))
+    plan = bundled(b.finish([first, last]))
+    assert len(plan.launches) == 3 and not joins(plan)
+
+
+def test_two_launches_never_need_each_other() -> None:
+    """a before c and d before b: with a and b in one launch, c and d cannot share another."""
+    b = Builder("cuda")
+    x, y = b.input((1000,), F32), b.input((1000,), F32)
+    d = b.op("sin", y)
+    a = b.op("exp", x)
+    needs_d, needs_a = b.op("neg", d), b.op("abs", a)
+    plan = bundled(b.finish([needs_d, needs_a]))
+    assert launches(plan) == [(d.id, a.id), (needs_d.id, needs_a.id)]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_launch_comes_after_what_it_reads(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    monkeypatch.setattr(bundling, "MOST_MEMBERS", draw.choice([2, 3, 32]))
+    b = Builder("cuda")
+    values = [b.input((1000,), F32) for _ in range(3)]
+    for _ in range(14):
+        chosen = draw.sample(values, 2)
+        values.append(b.op("add", *chosen) if draw.random() < 0.5 else b.op("exp", chosen[0]))
+    plan = bundled(b.finish([v for v in values[3:] if draw.random() < 0.5] or values[-1:]))
+    made = set(plan.graph.inputs)
+    for launch in plan.launches:
+        assert all(made.issuperset(step.reads) for step in launch.steps)
+        made |= {v for step in launch.steps for v in step.writes}
+    assert [s.name for launch in plan.launches for s in launch.steps] == [s.name for s in plan.kernels]
+    taken = sum(d.taken for d in joins(plan))
+    assert len(plan.launches) == len(plan.kernels) - taken
+
+
+def test_fuel_counts_each_kernel_that_joins() -> None:
+    b = Builder("cuda")
+    graph = b.finish(small(b, 6))
+    for fuel in range(6):
+        plan = bundled(graph, fuel=fuel)
+        assert len(plan.launches) == 6 - fuel
+        refused = [d.code for d in joins(plan) if not d.taken]
+        assert sum(d.taken for d in plan.decisions) == fuel and set(refused) <= {"fuel"}
+        assert bool(refused) == (fuel < 5)
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "code"), [("MOST_MEMBERS", 3, "full"), ("MOST_PARAMETERS", 6, "full"), ("_LONG", 0.0, "long")]
+)
+def test_limits_of_one_launch(limit: str, most: float, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundling, limit, most)
+    b = Builder("cuda")
+    plan = bundled(b.finish(small(b, 7)))
+    expected = [1] * 7 if code == "long" else [3, 3, 1]
+    assert [len(launch.steps) for launch in plan.launches] == expected
+    assert {d.code for d in joins(plan) if not d.taken} <= {code}
+
+
+def test_a_long_kernel_keeps_its_launch_to_itself() -> None:
+    b = Builder("cuda")
+    long = b.op("exp", b.input((1 << 26,), F32))
+    plan = bundled(b.finish([long, *small(b, 2)]))
+    assert sorted(len(launch.steps) for launch in plan.launches) == [1, 2]
+    (refused,) = [d for d in joins(plan) if not d.taken]
+    assert refused.code == "long" and refused.consumer == long.id
+
+
+@pytest.mark.parametrize("dtypes", [(F32, F32), (F32, BF16)], ids=["size", "width"])
+def test_kernels_of_other_blocks_have_a_launch_of_their_own(dtypes: tuple[DType, DType]) -> None:
+    b = Builder("cuda")
+    columns = (4096, 256) if dtypes[0] == dtypes[1] else (1024, 1024)
+    rows = [b.reduce("max", b.input((64, c), t), [-1]) for c, t in (*zip(columns, dtypes, strict=True),) * 2]
+    plan = bundled(b.finish(rows))
+    assert launches(plan) == [(rows[0].id, rows[2].id), (rows[1].id, rows[3].id)]
+    assert [d.code for d in joins(plan)] == ["saves-launch"] * 2
+
+
+def test_values_that_would_wait_for_each_other_stay_apart() -> None:
+    """Ten times 8 MB, each looked through and gone in eager: side by side all of them would be alive at once."""
+    b = Builder("cuda")
+    x = b.input((2048, 1024), F32)
+    plan = bundled(b.finish([b.reduce("max", x * (2.0 + n), [-1]) for n in range(10)]))
+    large = [step for step in plan.kernels if any(plan.graph[v].shape == (2048, 1024) for v in step.writes)]
+    assert len(large) == 10
+    together = [launch for launch in plan.launches if sum(s in large for s in launch.steps) > 2]
+    assert not together and "memory" in {d.code for d in joins(plan) if not d.taken}
+
+
+def units(values: Sequence[Value], b: Builder) -> BundledKernel:
+    found = refined(b.finish(values), apart=False)
+    plan = bundle_kernels(found.plan, found.priced, H200)
+    (unit,) = launch_units(plan, found.kernels).values()
+    assert isinstance(unit, BundledKernel)
+    return unit
+
+
+def test_a_launch_has_each_buffer_and_size_once() -> None:
+    b = Builder("cuda")
+    b.symbol("s0", SymbolInfo(900, "inputs[0].size(0)"))
+    scale = b.input((), F32)
+    values = [b.input((symbol("s0"),), F32) * scale, b.input((1100,), F32) * scale, b.input((symbol("s0") * 2,), F32)]
+    unit = units([*values[:2], b.op("exp", values[2])], b)
+    assert len(unit.members) == 3 and unit.sizes == ("s0",)
+    assert len(unit.buffers) == 7 == len({buffer.name for buffer in unit.buffers})
+    narrow = narrow_variant(unit)
+    assert isinstance(narrow, BundledKernel) and narrow.name != unit.name
+    assert {m.schedule.index_bits for m in narrow.members} == {32}  # type: ignore[union-attr]
+
+
+def test_members_that_differ_in_their_data_alone_are_one_function() -> None:
+    b = Builder("cuda")
+    x = [b.input((rows, columns), F32) for rows, columns in ((16, 1024), (17, 1024), (16, 1000))]
+    unit = units([b.op("exp", v - b.reduce("max", v, [-1], keepdim=True)) for v in x], b)
+    text = module([unit], exact=False)
+    assert text.count("@triton.jit") == 3  # two bodies, and the function that hands out the programs
+    assert "if pid < 16:" in text and "if pid < 33:" in text
