@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -256,6 +257,32 @@ def softmax(rows: int, columns: int, dtype: DType, carry: bool) -> Make:
     return m
 
 
+def row_statistics(rows: int, columns: int, dtype: DType) -> Make:
+    """A row's maximum and the sum of its shifted exponentials; a row of minus infinity sums to 0."""
+    m = Make("row_statistics", [Axis("x0", rows), Axis("r0", columns, True)], None, carry=True)
+    x = m.load("a", dtype, axis("x0") * columns + axis("r0"))
+    v = x if dtype == F32 else m.op("cast", x, dtype=F32)
+    top = m.reduce("max", v)
+    m.store("m", axis("x0"), top)
+    lowest = m.const(-math.inf, F32)
+    shift = m.op("where", m.op("eq", top, lowest), m.const(0.0, F32), top)
+    m.store("s", axis("x0"), m.reduce("sum", m.op("exp", m.op("sub", v, shift))))
+    return m
+
+
+def statistics_forms() -> Iterator[Scheduled]:
+    rows, columns = 6, 300
+    values = floats(rows * columns).reshape(rows, columns)
+    values[0] = -np.inf
+    values[1, 7], values[2, 8], values[3, ::2] = np.inf, np.nan, -np.inf
+    for dtype in [F32, BF16]:
+        for label, persistent, x_block, r_block in [("row", True, 1, 512), ("rows", True, 4, 512)]:
+            m = row_statistics(rows, columns, dtype)
+            schedule = TritonSchedule((), ("x0",), 1, x_block, r_block, persistent, 4)
+            inputs = {"a": values.reshape(-1)}
+            yield scheduled(m, f"{dtype}-{label}", schedule, inputs=inputs, outputs={"m": rows, "s": rows}, ulps=16)
+
+
 def rows_forms() -> Iterator[Scheduled]:
     for dtype in [F32, BF16]:
         for label, persistent, x_block, r_block in [
@@ -299,6 +326,7 @@ def all_cases() -> list[Scheduled]:
         *dropouts(),
         *activations(),
         *rows_forms(),
+        *statistics_forms(),
     ]
 
 

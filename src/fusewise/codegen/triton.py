@@ -365,6 +365,8 @@ class _Printer(Values):
             if instr.mask is not None:
                 number = ops.literal(instr.other, instr.dtype)
                 arguments.append(f"other={number if number is not None else bool(instr.other)}")
+            elif value in self.shifted.loads and self.tile.dim("r").masked:
+                arguments.append('other=float("-inf")')
         policy = self._eviction(instr, shape, last)
         if policy:
             arguments.append(f'eviction_policy="{policy}"')
@@ -473,7 +475,7 @@ class _Printer(Values):
         shape = self._reduced_shape(instr)
         arg = self._spread(ops.cast(self._operand(instr.arg), dtype, kind), self.shapes[instr.arg], shape)
         masked = self.tile.dim("r").masked and not instr.over_loop
-        if masked:
+        if masked and value not in self.shifted.reductions:
             arg = f"tl.where(r_ok, {arg}, {ops.identity(op, kind)})"
         if op not in ops.POSITIONAL:
             return arg, None

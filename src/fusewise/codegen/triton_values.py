@@ -17,6 +17,7 @@ from fusewise.codegen.rounding import (
     scaled_masks,
     users_of,
 )
+from fusewise.codegen.shifted import shifted_exps, summed_only
 from fusewise.codegen.triton_index import (
     INT32_MAX,
     Dim,
@@ -59,8 +60,10 @@ class Values:
         self.exact = exact
         self.vendor: ops.Vendor = vendor
         cheaper = not exact and vendor == "nvidia"
-        self.half: frozenset[int] = half_only(kernel) if cheaper else frozenset()
-        self.forms: dict[int, Form] = {**scaled_masks(kernel), **joint_forms(kernel, self.half)}
+        half = half_only(kernel) if cheaper else frozenset()
+        self.shifted = shifted_exps(kernel)
+        self.half: frozenset[int] = half | summed_only(kernel, self.shifted.exps) if cheaper else half
+        self.forms: dict[int, Form] = {**scaled_masks(kernel), **joint_forms(kernel, half)}
         if vendor == "nvidia":
             self.forms = {**packed_forms(kernel, exact, self.forms), **self.forms}
         self.forms = {**identities(kernel, self.forms), **self.forms}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from fusewise.ir.affine import Div, Index, Loaded, Mod
@@ -37,6 +38,8 @@ _CARRY_BYTES = 512 * 1024  # what the carried rows of one core may take of its s
 
 UNBOUNDED = 2**62
 """Furthest offset into a buffer whose size is known at the call only."""
+
+_STREAM_PART = 16  # a tensor of less than a 16th of the kernel's points is no stream: it comes out of a cache
 
 ScheduleFor = Callable[[KernelShape], Schedule]
 
@@ -110,7 +113,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
         for name in instr.index.axes():
             if hint(instr.index.coefficient(name), hints) == 1:
                 unit[name] = unit.get(name, 0) + points * buffer.dtype.bytes
-        if instr.index.terms:
+        if points * _STREAM_PART >= math.prod(sizes.values()):
             access.append(buffer.dtype.bytes)
         if (instr.buffer, instr.index) not in counted:
             counted.add((instr.buffer, instr.index))
