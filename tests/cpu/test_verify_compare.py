@@ -138,3 +138,12 @@ def test_zero_size_and_scalars(dtype: torch.dtype) -> None:
 def test_strided_results() -> None:
     a = torch.arange(12.0).view(3, 4).t()
     assert compare(a, a.contiguous(), a.double(), exact=True).ok
+
+
+def test_an_infinity_may_be_that_of_fp64_where_eager_has_a_nan() -> None:
+    fp64 = torch.tensor([math.inf, -math.inf, math.nan, 1.0], dtype=torch.float64)
+    eager = torch.tensor([math.nan, -math.inf, math.nan, 1.0])
+    assert compare(torch.tensor([math.inf, -math.inf, math.nan, 1.0]), eager, fp64, exact=False).ok
+    assert not compare(torch.tensor([-math.inf, -math.inf, math.nan, 1.0]), eager, fp64, exact=False).ok
+    assert not compare(torch.tensor([math.inf, math.inf, math.nan, 1.0]), eager, fp64, exact=False).ok
+    assert not compare(torch.tensor([math.inf, -math.inf, math.nan, 1.0]), eager, fp64, exact=True).ok

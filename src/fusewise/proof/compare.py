@@ -10,10 +10,11 @@ no more than
 
 with r = 1.5 (1 + 3 / sqrt(n)). r is 1.5 but for the uncertainty of an error that n elements tell: two roundings of
 equal quality differ by that much, and a result of a single number may be lucky in eager. Epsilon is relative to the
-result's size and no smaller than the spacing of subnormal numbers. NaN and infinities must stand where eager has them;
-where eager itself overflows and fp64 does not, nothing is asked of the element. Integers and truth values must be
-equal. Where no fp64 result is known, the result must be as close to eager's as `torch.testing` asks for its type. The
-constants are those of the bench (`fusewise.measure.check`).
+result's size and no smaller than the spacing of subnormal numbers. A NaN or an infinity must be eager's or fp64's (the
+two part where a difference that is 0 in eager's rounding meets an infinity); where eager itself overflows and fp64 does
+not, nothing is asked of the element. Integers and truth values must be equal. Where no fp64 result is known, the result
+must be as close to eager's as `torch.testing` asks for its type. The constants are those of the bench
+(`fusewise.measure.check`).
 """
 
 from __future__ import annotations
@@ -177,6 +178,7 @@ def _outside(fused: torch.Tensor, eager: torch.Tensor, fp64: torch.Tensor) -> to
     unit = (info.eps * fp64.abs()).clamp(min=info.smallest_normal * info.eps)
     distance = (fused.double() - fp64).abs()
     too_far = finite & ~(distance <= _ratio(fused) * own + ELEMENT_EPSILONS * unit)
-    # Not finite in fp64: eager's own value is the judge. Eager overflows on its own: nothing is asked.
-    special = ~fp64.isfinite() & ~_close(fused, eager)
+    # Not finite in fp64: its value or eager's. Eager overflows on its own: nothing is asked.
+    agrees = (fused.isnan() & fp64.isnan()) | (fused.double() == fp64)
+    special = ~fp64.isfinite() & ~_close(fused, eager) & ~agrees
     return too_far | special
