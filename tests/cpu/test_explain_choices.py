@@ -224,3 +224,20 @@ def test_staircases_in_the_terminal_and_the_page(file: Path, tmp_path: Path) -> 
 def test_plans_of_a_compiled_graph_have_no_candidates() -> None:
     found = fusewise.explain(norm_then_product, *inputs())
     assert isinstance(found, Explanation) and found.why == () and found.devices[0].graphs[0].candidates
+
+
+def test_kernels_side_by_side_are_one_row() -> None:
+    def several(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return F.gelu(a) * 2, torch.sigmoid(b) + 1, torch.softmax(c, -1)
+
+    args = torch.empty(107), torch.empty(2007), torch.empty(16, 1024)
+    found = fusewise.explain(several, *args, device="h200", why=("gelu", "softmax"))
+    (device,) = found.devices
+    (row,) = device.kernels
+    assert len(row.members) == 3 and set(row.ops) >= {"aten.gelu.default", "aten._softmax.default"}
+    assert row.resources is not None and row.resources.source == "compiled" and not row.resources.spill_bytes
+    joined = [c for c in device.graphs[0].candidates if c.kind == "launch"]
+    assert [(c.taken, c.code) for c in joined] == [(True, "saves-launch")] * 2
+    (answer,) = found.why
+    assert answer.fused and answer.code == "saves-launch" and answer.first == answer.second == row.name
+    assert "3 kernels side by side" in str(found) and "2 of 2 kernels joined another's launch" in str(found)

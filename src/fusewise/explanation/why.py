@@ -115,7 +115,10 @@ class _Asked:
 
     def answer(self) -> Why:
         holders = self.graph.holders()
-        left, right = (_steps(holders, nodes) for nodes in (self.left, self.right))
+        owner = self.graph.owner
+        # a constant that several ops use says nothing of where they run
+        own = ([n for n in nodes if n in owner] or nodes for nodes in (self.left, self.right))
+        left, right = (_steps(holders, nodes) for nodes in own)
         shared = sorted(left & right)
         if shared:
             return self._fused(shared[0])
