@@ -51,7 +51,7 @@ test: $(READY)
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
-	$(PY) -m pytest -q -m "not gpu"
+	$(PY) -m pytest -q -n auto --dist worksteal -m "not gpu"
 
 gpu-test: $(READY)
 	$(PY) -m pytest -q -m gpu
