@@ -222,7 +222,7 @@ def describe(before: Sequence[Compiled], after: Sequence[Compiled], number: int)
             gain_us=decision.gain_us,
             first=_side(without.plan, first),
             second=_side(without.plan, second),
-            fused=f"{graph.role}/{fused.name}",
+            fused=f"{graph.role}/{_launch_of(graph.plan, fused) if decision.kind == 'launch' else fused.name}",
             value=origin.aten if origin is not None else "",
             line=source_line(origin) if origin is not None and origin.file else None,
         )
@@ -233,12 +233,19 @@ def _step_of(plan: Plan, node: int) -> KernelStep | None:
     return next((s for s in plan.kernels if node in s.nodes), None)
 
 
+def _launch_of(plan: Plan, step: KernelStep) -> str:
+    return next(launch.name for launch in plan.launches if step in launch.steps)
+
+
 def _side(plan: Plan, step: KernelStep) -> Side:
     return Side(step.name, ops_of(plan.graph, step.nodes), lines_of(plan.graph[n].origin for n in step.nodes))
 
 
 def advice(fusion: Fusion) -> tuple[str, ...]:
     """How to do without a fusion."""
+    by_hand = f"FUSEWISE_FUEL={fusion.fuel - 1} takes only the fusions before it (the limit holds for each graph)."
+    if fusion.kind == "launch":
+        return ("", by_hand)
     place = "the value between the two"
     if fusion.line is not None:
         what = fusion.value.split(".")[1] if "." in fusion.value else fusion.value
@@ -246,5 +253,5 @@ def advice(fusion: Fusion) -> tuple[str, ...]:
     return (
         "",
         f"To forbid it, put `fusewise.barrier(...)` around {place}.",
-        f"By hand: FUSEWISE_FUEL={fusion.fuel - 1} takes only the fusions before it (the limit holds for each graph).",
+        f"By hand: {by_hand}",
     )
