@@ -28,12 +28,14 @@ if INSIDE:
     from fusewise.backend import Backend
     from fusewise.codegen.triton import module
     from fusewise.config import Options
-    from fusewise.ir.dtypes import BF16
-    from fusewise.lower.kernel import Compute
+    from fusewise.ir.dtypes import BF16, F32
+    from fusewise.ir.sizes import symbol
+    from fusewise.lower.kernel import Axis, Compute, TritonSchedule
+    from fusewise.lower.launch import BundledKernel
     from fusewise.measure.program import load_catalogue
     from fusewise.runtime.triton import grid_of, load_module
     from tests.bundles import plan_for_gpu
-    from tests.cpu.cpp_kernels import compare, expected
+    from tests.cpu.cpp_kernels import Make, at, compare, expected
     from tests.triton_cases import Scheduled, all_cases, points, results, tensors
 
     MOST = 40_000  # points of a kernel: the interpreter takes about a millisecond a program and line
@@ -78,6 +80,25 @@ if INSIDE:
     def unlike(xs: list[torch.Tensor], rows: torch.Tensor, table: torch.Tensor, scale: torch.Tensor) -> object:
         small = [torch.exp(x) * scale for x in xs] + [torch.exp2(x[: rows.shape[0] - 3]) for x in xs]
         return small, F.gelu(table.t()) + rows.shape[1], torch.softmax(rows, -1) * scale, rows[:, 1:].amax(0)
+
+    @pytest.mark.parametrize("lengths", [(0, 300, 5), (300, 0, 0), (5, 0, 300), (0, 0, 7)])
+    def test_members_without_programs(lengths: tuple[int, ...]) -> None:
+        members = []
+        for number in range(3):
+            m = Make(f"twice{number}", [Axis("x0", symbol(f"s{number}"))], None)
+            m.store("o", at(("x0", 1)), m.op("add", *[m.load("a", F32, at(("x0", 1)))] * 2))
+            buffers = tuple(replace(b, node=2 * number + place) for place, b in enumerate(m.buffers))
+            schedule = TritonSchedule((), ("x0",), 1, 128, 1, True, 4)
+            members.append(replace(m.done(), buffers=buffers, sizes=(f"s{number}",), schedule=schedule))
+        unit = BundledKernel("together", tuple(members))
+        values = dict(zip(unit.sizes, lengths, strict=True))
+        held = [torch.randn(max(1, n)) for n in lengths for _ in range(2)]
+        before = [t.clone() for t in held]
+        getattr(load_module(module([unit], exact=False)), unit.name)[(grid_of(unit, values),)](*held, *lengths)
+        for number, count in enumerate(lengths):
+            source, result = held[2 * number : 2 * number + 2]
+            assert torch.equal(result[:count], 2 * source[:count])
+            assert torch.equal(result[count:], before[2 * number + 1][count:])
 
     @pytest.mark.parametrize("policy", ["conservative", "balanced"])
     def test_unlike_and_changing_sizes_side_by_side_equal_eager(policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
