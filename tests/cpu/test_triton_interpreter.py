@@ -61,7 +61,7 @@ if INSIDE:
         compare(case, results(case, held), expected(case))
 
     @pytest.mark.parametrize(
-        ("name", "size", "launches"), [("adam", {"width": 20, "layers": 2}, 2), ("small_norms", "tiny", 1)]
+        ("name", "size", "launches"), [("adam", {"width": 20, "layers": 3}, 2), ("small_norms", "tiny", 1)]
     )
     def test_programs_side_by_side_equal_eager(
         name: str, size: str | dict[str, int], launches: int, monkeypatch: pytest.MonkeyPatch

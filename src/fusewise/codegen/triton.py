@@ -32,7 +32,7 @@ from fusewise.lower.kernel import (
     operands,
     result_dtype,
 )
-from fusewise.lower.launch import BundledKernel, LaunchUnit, members_of
+from fusewise.lower.launch import BundledKernel, LaunchUnit, members_of, memory_of
 
 _HEADER = """\
 import triton
@@ -99,13 +99,13 @@ def _bundle_text(bundle: BundledKernel, functions: Sequence[str]) -> str:
         else:
             starts.append(f"start{number}")
             lines.append(f"    start{number} = {start} + {count}")
-    names = {buffer.node: buffer.name for buffer in bundle.buffers}
+    names = {memory_of(buffer): buffer.name for buffer in bundle.buffers}
 
     def dispatch(first: int, end: int, indent: str) -> None:
         if end - first == 1:
             member, start = bundle.members[first], starts[first]
             pid = f"pid - {start}" if isinstance(start, int) else f"(pid - {start}).to(tl.int32)"
-            arguments = ", ".join([pid, *(names[b.node] for b in member.buffers), *member.sizes])
+            arguments = ", ".join([pid, *(names[memory_of(b)] for b in member.buffers), *member.sizes])
             lines.append(f"{indent}{functions[first]}({arguments})")
             return
         middle = (first + end) // 2

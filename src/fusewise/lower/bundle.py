@@ -14,6 +14,7 @@ from fusewise.device.model import GpuModel
 from fusewise.device.occupancy import occupancy
 from fusewise.device.roofline import stream_bytes_per_s
 from fusewise.lower.kernel import Kernel, TritonSchedule
+from fusewise.lower.launch import memory_of
 from fusewise.lower.price import Priced, dram_bytes
 from fusewise.lower.registers import predict_resources
 from fusewise.lower.work import work_of
@@ -149,7 +150,8 @@ class _Bundling:
         if (member.threads, member.least_bytes) != (group[0].threads, group[0].least_bytes):
             return "blocks"
         whole = [*group, member]
-        parameters = len({b.node for m in whole for b in m.kernel.buffers} | {s for m in whole for s in m.kernel.sizes})
+        pointers = {memory_of(b) for m in whole for b in m.kernel.buffers}
+        parameters = len(pointers) + len({s for m in whole for s in m.kernel.sizes})
         instructions = sum(len(m.kernel.body) for m in whole)
         if len(whole) > MOST_MEMBERS or parameters > MOST_PARAMETERS or instructions > MOST_INSTRUCTIONS:
             return "full"

@@ -52,9 +52,11 @@ class Buffer:
     Attributes:
         name: name of the kernel's parameter.
         dtype: type of a stored element.
-        role: `in` or `out`. An `out` buffer may not overlap an `in` buffer.
+        role: `in` or `out`. An `out` buffer may not overlap an `in` buffer, but for `over`.
         node: the graph node whose value it holds.
         extent: offset of its last element.
+        over: of an `out` buffer, the graph's input whose memory it is. Where the kernel also reads that input, it does
+            so at each point before it stores to it, and nowhere else.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Buffer:
     role: Role
     node: int
     extent: Size = 0
+    over: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

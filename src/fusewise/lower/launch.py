@@ -24,12 +24,12 @@ class BundledKernel:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Every buffer of the members, once, under a name of its own."""
+        """Every stretch of memory that the members read or write, once, under a name of its own."""
         found: dict[int, Buffer] = {}
         for member in self.members:
             for buffer in member.buffers:
-                if buffer.node not in found:
-                    found[buffer.node] = replace(buffer, name=f"{buffer.role}{len(found)}")
+                if memory_of(buffer) not in found:
+                    found[memory_of(buffer)] = replace(buffer, name=f"{buffer.role}{len(found)}")
         return tuple(found.values())
 
     @property
@@ -40,6 +40,11 @@ class BundledKernel:
 
 LaunchUnit: TypeAlias = Kernel | BundledKernel
 """What one launch runs."""
+
+
+def memory_of(buffer: Buffer) -> int:
+    """The graph node in whose memory a buffer lies."""
+    return buffer.node if buffer.over is None else buffer.over
 
 
 def members_of(unit: LaunchUnit) -> tuple[Kernel, ...]:
