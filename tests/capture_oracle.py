@@ -74,6 +74,8 @@ def run_captured(captured: Captured, inputs: Sequence[Any]) -> list[Any]:
             made.append(tensors[graph[node].attr("position")])
         else:
             made.append(to_torch(array, graph[node].dtype, strides(node)))
+    for output, position in graph.writes.items():
+        tensors[position].detach().copy_(made[output])
     results: list[Any] = []
     for kind in captured.outputs:
         match kind:

@@ -75,6 +75,7 @@ class Backend:
             inference_compiler=compiler("inference"),
             partition_fn=lambda joint, inputs, **kw: self._partition(joint, inputs, chosen, kw),
             decompositions={},
+            keep_inference_input_mutations=True,
         )
         drop_idle_dropout(gm)
         try:

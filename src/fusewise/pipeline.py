@@ -168,7 +168,7 @@ def lower_step(
     """The kernel of one step of a plan, under the schedule given, or the one that suits the machine."""
     masked = machine.kind == "gpu"
     choose = _scheduler(machine) if schedule is None else lambda shape: schedule
-    return build_kernel(graph, step.region, step.writes, layouts, step.name, choose, skip_masked=masked)
+    return build_kernel(graph, step.region, step.writes, layouts, step.name, choose, masked, dict(step.over))
 
 
 def _scheduler(machine: Machine) -> Callable[[KernelShape], Schedule]:

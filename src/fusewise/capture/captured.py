@@ -59,7 +59,7 @@ class ConstantOutput:
 
 @dataclass(frozen=True, slots=True)
 class InputOutput:
-    """The caller gets its own argument `position` back, one that is no tensor."""
+    """The caller gets its own argument `position` back: one that is no tensor, or that the program wrote to."""
 
     position: int
 

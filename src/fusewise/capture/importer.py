@@ -33,7 +33,7 @@ from fusewise.capture.captured import (
 )
 from fusewise.capture.decompose import pieces_of
 from fusewise.capture.origin import origin_of, target_name
-from fusewise.capture.schema import Argument, arguments_of, is_size_like, viewed_operand
+from fusewise.capture.schema import Argument, arguments_of, is_size_like, makes_views, viewed_operand
 from fusewise.capture.symbols import Symbols
 from fusewise.capture.types import TO_IR, carried, computable
 from fusewise.errors import IRError, Unsupported
@@ -101,6 +101,7 @@ class _Importer:
         self.constants: list[torch.Tensor] = []
         self.moved: dict[Node, Value] = {}
         self.asserts: list[Value] = []
+        self.writes: list[tuple[Value, int]] = []  # a value, and the graph's input that it is written to
         self.copies = 0
 
     def run(self) -> Captured:
@@ -117,9 +118,11 @@ class _Importer:
             elif node.op not in ("placeholder", "output"):
                 raise Unsupported(f"an FX node of kind {node.op}")
         outputs, values = self._outputs()
+        # behind the caller's results: what asserts of the program compute, which nobody reads, and what inputs become
+        ends = [*values, *self.asserts, *(value for value, _ in self.writes)]
+        first = len(ends) - len(self.writes)
         return Captured(
-            # behind the caller's results: what asserts of the program compute, which nobody reads
-            graph=self.b.finish([*values, *self.asserts]),
+            graph=self.b.finish(ends, {first + n: position for n, (_, position) in enumerate(self.writes)}),
             opaques=tuple(self.opaques),
             inputs=inputs,
             outputs=outputs,
@@ -173,6 +176,9 @@ class _Importer:
         if node.target in _ASSERTS:
             self._assert(node)
             return
+        if node.target is torch.ops.aten.copy_.default:
+            self._write(node)
+            return
         if "val" not in node.meta:
             raise Unsupported(f"{target_name(node)} without a description of its result")
         if _has_effect(node):
@@ -211,6 +217,24 @@ class _Importer:
         holds = found if found.dtype == BOOL else found.ne(0)
         message = str(rest[0]) if rest else "Expected Tensor with single nonzero value, but got zero"
         self.asserts.append(self.b.guard(holds, holds, message))
+
+    def _write(self, node: Node) -> None:
+        """A program that changes an argument: AOTAutograd leaves one `copy_` an argument at the end of the graph."""
+        target, source = node.args[:2]
+        assert isinstance(target, Node)
+        place, value = self.env[target], self.env[source] if isinstance(source, Node) else source
+        if target.op != "placeholder" or not isinstance(value, Value) or place.node.op != "input":
+            raise Unsupported("a write to what is no argument of the graph")
+        if value.dtype != place.dtype or not same_all(value.shape, place.shape):
+            raise Unsupported("a write of another type or shape than the argument's")
+        # nothing may read the argument as it was once it is written: what is written has memory of its own
+        if target.meta["val"].device == self.home and TO_IR.get(target.meta["val"].dtype) is not None:
+            self.b.origin = origin_of(source if isinstance(source, Node) and source.op == "call_function" else node)
+            value = self._copy(value)
+            self.b.set_strides(value, self.strides[place.id])
+            self.strides[value.id] = self.strides[place.id]
+        self.writes.append((value, place.node.attr("position")))
+        self.env[node] = value
 
     def _expand(self, node: Node, value: Any) -> Any:
         name = target_name(node)
@@ -396,7 +420,7 @@ class _Importer:
         args = tuple(template(_plain(a)) for a in node.args)
         kwargs = {k: template(_plain(v)) for k, v in node.kwargs.items()}
         key = len(self.opaques)
-        call = self.b.opaque(operands, key, reason)
+        call = self.b.opaque(operands, key, reason, makes_views(node))
         kinds: list[ResultKind] = []
 
         def result(leaf: Any) -> Any:
@@ -447,6 +471,9 @@ class _Importer:
             if node.op in ("placeholder", "get_attr") and isinstance(found, Value):
                 owner[found.id] = node
         for item in output.args[0]:
+            if isinstance(item, Node) and item.target is torch.ops.aten.copy_.default:
+                kinds.append(InputOutput(self.placeholders.index(item.args[0])))  # the argument itself
+                continue
             found = self.env[item] if isinstance(item, Node) else item
             if isinstance(found, _Number):
                 kinds.append(TensorOutput(len(values), scalar=True))

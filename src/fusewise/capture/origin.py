@@ -42,8 +42,11 @@ _BACKWARD_TAGS = ("is_backward", "must_be_in_backward")
 
 @lru_cache(maxsize=8)
 def _is_backward(graph: Graph) -> bool:
-    """True for the backward half of a joint graph: AOTAutograd tags the nodes that autograd made."""
-    return any(n.meta.get("partitioner_tag") in _BACKWARD_TAGS for n in graph.nodes)
+    """True for the backward half of a joint graph: AOTAutograd tags the nodes that autograd made.
+
+    It tags the writes to arguments in any graph."""
+    tagged = (n for n in graph.nodes if n.meta.get("partitioner_tag") in _BACKWARD_TAGS)
+    return any(n.target is not torch.ops.aten.copy_.default for n in tagged)
 
 
 def _module_name(node: Node) -> str:

@@ -183,13 +183,13 @@ class _Sides:
         gradients = [n for n in leaves[num_fwd_outputs:] if n is not None]
         self.order = {n: i for i, n in enumerate(nodes)}
         self.results = frozenset(results)
-        self.forward = _ancestors(results)
         self.backward: set[Node] = set()
         for node in nodes:
             tangent = node.op == "placeholder" and "tangents" in str(node.target)
             if tangent or any(a in self.backward for a in node.all_input_nodes):
                 self.backward.add(node)
         self.backward.discard(output)
+        self.forward = _ancestors([*results, *(n for n in _copies(joint) if n not in self.backward)])
         self.shared = {n: None for n in nodes if n not in self.backward and n is not output}
         read = [a for n in nodes if n in self.backward for a in n.all_input_nodes]
         self.read_by_backward = {n: None for n in [*read, *gradients] if n in self.shared}
@@ -303,10 +303,16 @@ class _Prices:
 
 
 def _written_inputs(joint: GraphModule, output: Node) -> frozenset[Node]:
-    """Inputs that AOTAutograd writes to behind forward, by the descriptors that it leaves on the graph."""
+    """Inputs that are written to: behind forward, by the descriptors that AOTAutograd leaves, or in the graph."""
     descriptors = [d for d in _leaves(output.meta.get("desc")) if hasattr(d, "mutated_input")]
     written = [d.mutated_input for d in descriptors]
-    return frozenset(n for n in joint.graph.find_nodes(op="placeholder") if n.meta.get("desc") in written)
+    behind = [n for n in joint.graph.find_nodes(op="placeholder") if n.meta.get("desc") in written]
+    return frozenset([*behind, *(n.args[0] for n in _copies(joint))])
+
+
+def _copies(joint: GraphModule) -> list[Node]:
+    """The writes to arguments that AOTAutograd leaves at the end of the graph."""
+    return list(joint.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
 
 
 def _save_between_checkpoints(joint: GraphModule) -> None:

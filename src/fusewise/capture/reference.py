@@ -27,23 +27,39 @@ def boxed_eager(gm: GraphModule) -> Callable[[list[Any]], list[Any]]:
     return run
 
 
+def written_inputs(gm: GraphModule) -> tuple[int, ...]:
+    """Positions of the arguments that the graph writes to."""
+    copies = gm.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default)
+    targets = {node.args[0] for node in copies}
+    return tuple(i for i, node in enumerate(gm.graph.find_nodes(op="placeholder")) if node in targets)
+
+
+def with_own(gm: GraphModule, inputs: Sequence[Any]) -> list[Any]:
+    """The arguments with copies of those that the graph writes to, in the same strides."""
+    written = written_inputs(gm)
+    return [x.detach().clone() if i in written and isinstance(x, torch.Tensor) else x for i, x in enumerate(inputs)]
+
+
 def has_collectives(gm: GraphModule) -> bool:
     """True where the graph talks to other processes."""
     return any(getattr(n.target, "namespace", "") == "_c10d_functional" for n in gm.graph.nodes)
 
 
 def run_eagerly(gm: GraphModule, inputs: Sequence[Any]) -> list[Any]:
-    """The results of the graph's own ops on these arguments."""
+    """The results of the graph's own ops on these arguments, to which it may write."""
     return list(gm.forward(*inputs))
 
 
 def run_in_float64(gm: GraphModule, inputs: Sequence[Any]) -> list[Any]:
     """The same graph with each floating tensor and each cast to a floating type in float64.
 
-    An op that has no float64 kernel runs in the type that the graph gives it, and its result is widened.
+    An op that has no float64 kernel runs in the type that the graph gives it, and its result is widened. Arguments that
+    the graph writes to are left as they are: their new values follow the results, in the order of `written_inputs`.
     """
     with torch.no_grad():
-        return list(_Float64(gm).run(*tree_map(_widen, list(inputs))))
+        wide = tree_map(_widen, with_own(gm, inputs))
+        results = list(_Float64(gm).run(*wide))
+        return [*results, *(wide[i] for i in written_inputs(gm))]
 
 
 class _Float64(Interpreter):

@@ -68,6 +68,11 @@ def viewed_operand(node: Node) -> Node | None:
     return None
 
 
+def makes_views(node: Node) -> bool:
+    """True where a result may share memory with an operand, by the schema, or for want of one."""
+    return viewed_operand(node) is not None or not isinstance(node.target, torch._ops.OpOverload)
+
+
 def _element(kind: object) -> str:
     text = str(kind)
     while (found := _WRAPPED.match(text)) is not None:

@@ -92,6 +92,7 @@ def trace_fn(
         inference_compiler=compiler("inference"),
         partition_fn=split,
         decompositions={},
+        keep_inference_input_mutations=True,
     )
 
     def compile_fn(gm: GraphModule, inputs: Sequence[Any]) -> Any:

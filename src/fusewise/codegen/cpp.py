@@ -37,8 +37,11 @@ def unit(kernels: Sequence[Kernel]) -> str:
 
 def parameters(kernel: Kernel) -> list[str]:
     """C++ declarations of the kernel's parameters, in order."""
+    # an input that the kernel writes over has two names
+    written = {b.over for b in kernel.buffers if b.over is not None}
     pointers = [
-        f"{'const ' if b.role == 'in' else ''}{stored_type(b.dtype)}* __restrict {identifier(b.name)}"
+        f"{'const ' if b.role == 'in' else ''}{stored_type(b.dtype)}*"
+        f" {'' if b.over is not None or b.node in written else '__restrict '}{identifier(b.name)}"
         for b in kernel.buffers
     ]
     return [*pointers, *(f"int64_t {identifier(s)}" for s in kernel.sizes)]

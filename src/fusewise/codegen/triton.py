@@ -8,6 +8,7 @@ and computed once a row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from fusewise.codegen import triton_ops as ops
 from fusewise.codegen.triton_index import INT32_MAX, Dim, Shape, programs_of, size_text, wide
@@ -405,7 +406,14 @@ class _Printer(Values):
         masks = self._mask(wanted)
         if masks:
             arguments.append(" & ".join(masks))
+        if self.kernel.buffers[instr.buffer].over is not None and self._is_repeated(wanted):
+            self._line("tl.debug_barrier()")  # another thread may still have to load what this one overwrites
         self._line(f"tl.store({', '.join(arguments)})")
+
+    def _is_repeated(self, shape: Shape) -> bool:
+        """True where several threads hold the same element of a tile of this shape."""
+        elements = prod(d.block for d in self.tile.dims if d.name in shape and d.live)
+        return elements < (64 if self.vendor == "amd" else 32) * self.schedule.num_warps
 
     def _random(self, value: int, instr: Random) -> None:
         group = 8 if instr.kind == "keep" else 4

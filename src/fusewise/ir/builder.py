@@ -356,9 +356,14 @@ class Builder:
 
     # ---- opaque ops
 
-    def opaque(self, operands: Sequence[Value], key: int, reason: str) -> Value:
-        """A PyTorch op run as it is. `key` names the call in the capture's table; take results with `result`."""
-        return self._emit("opaque", list(operands), (), dtypes.BOOL, {"key": key, "reason": reason})
+    def opaque(self, operands: Sequence[Value], key: int, reason: str, aliases: bool = False) -> Value:
+        """A PyTorch op run as it is. `key` names the call in the capture's table; take results with `result`.
+
+        Args:
+            aliases: a result may lie in the memory of an operand.
+        """
+        attrs = {"key": key, "reason": reason, **({"aliases": True} if aliases else {})}
+        return self._emit("opaque", list(operands), (), dtypes.BOOL, attrs)
 
     def result(self, call: Value, index: int, shape: Sequence[Size], dtype: DType, strides: Sequence[Size]) -> Value:
         """Output `index` of an opaque op, with the strides that PyTorch gives it."""
@@ -379,8 +384,8 @@ class Builder:
 
     # ---- the end
 
-    def finish(self, outputs: Sequence[Value]) -> Graph:
-        """The graph of what `outputs` need (all inputs stay), numbered anew."""
+    def finish(self, outputs: Sequence[Value], writes: Mapping[int, int] | None = None) -> Graph:
+        """The graph of what `outputs` need (all inputs stay), numbered anew; `writes` as in `Graph`."""
         roots = [v.id for v in outputs] + self._inputs
         live = live_nodes(self.nodes, roots)
         number = {old: new for new, old in enumerate(sorted(live))}
@@ -395,6 +400,7 @@ class Builder:
             strides={number[i]: s for i, s in self._strides.items() if i in number},
             symbols=dict(self._symbols),
             device=self.device,
+            writes=dict(writes or {}),
         )
 
     # ---- inside

@@ -98,6 +98,8 @@ class Graph:
             are PyTorch tensors in eager); a value that is not listed may be stored in any layout.
         symbols: what is known of each size symbol.
         device: `cpu` or `cuda` (with an index, such as `cuda:0`).
+        writes: outputs that the caller's own tensors take on at the end: position among `outputs` -> position among
+            `inputs`. Everything in the graph reads the input as it was before.
     """
 
     nodes: tuple[Node, ...]
@@ -106,6 +108,7 @@ class Graph:
     strides: Mapping[int, tuple[Size, ...]] = field(default_factory=dict)
     symbols: Mapping[str, SymbolInfo] = field(default_factory=dict)
     device: str = "cpu"
+    writes: Mapping[int, int] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)

@@ -51,7 +51,8 @@ OPS: dict[str, OpInfo] = _table(
     OpInfo("const", 0, "attr", "source", 0.0),  # rank 0; attrs: value
     OpInfo("size", 0, "attr", "source", 0.0),  # rank 0, i64; attrs: expr
     OpInfo("iota", 0, "attr", "source", 0.5),  # i64; attrs: dim
-    # a PyTorch op run as it is; attrs: key (into the capture's table), reason. `result` picks one of its outputs
+    # a PyTorch op run as it is; attrs: key (into the capture's table), reason, aliases (True where a result may lie in
+    # an operand's memory). `result` picks one of its outputs
     OpInfo("opaque", -1, "attr", "opaque"),
     OpInfo("result", 1, "attr", "opaque", 0.0),  # attrs: index
     # pointwise, one operand

@@ -29,7 +29,8 @@ def print_graph(graph: Graph, origins: bool = True) -> str:
     lines = [f"graph {graph.device}"]
     lines += [_symbol(name, info) for name, info in graph.symbols.items()]
     lines += [_line(graph, node, origins) for node in graph]
-    lines.append(f"return {_refs(graph.outputs)}".rstrip())
+    lines += [f"write %{graph.outputs[o]} to %{graph.inputs[i]}" for o, i in graph.writes.items()]
+    lines.append(f"return {_refs(n for o, n in enumerate(graph.outputs) if o not in graph.writes)}".rstrip())
     return "\n".join(lines) + "\n"
 
 

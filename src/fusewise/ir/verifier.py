@@ -48,6 +48,13 @@ def _check_ends(graph: Graph) -> None:
     _require(sorted(graph.inputs) == found, "the graph's inputs are not its input nodes")
     for number in graph.outputs:
         _require(graph[number].op != "opaque", f"output %{number} is an opaque call, not one of its results")
+    for output, position in graph.writes.items():
+        _require(0 <= output < len(graph.outputs), f"a write of output {output}, which is none")
+        _require(0 <= position < len(graph.inputs), f"a write to input {position}, which is none")
+        value, place = graph[graph.outputs[output]], graph[graph.inputs[position]]
+        alike = value.dtype == place.dtype and same_all(value.shape, place.shape)
+        _require(alike, f"%{value.id} is written to %{place.id}, which has another type or shape")
+    _require(len(set(graph.writes.values())) == len(graph.writes), "an input is written to twice")
     for number, strides in graph.strides.items():
         _require(len(strides) == len(graph[number].shape), f"%{number} has {len(strides)} strides for its shape")
 

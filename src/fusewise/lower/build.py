@@ -28,7 +28,7 @@ from fusewise.lower.kernel import (
     operands,
 )
 from fusewise.lower.narrow import narrow_indexes
-from fusewise.lower.order import order_values
+from fusewise.lower.order import order_values, write_over, written_over
 from fusewise.lower.passes import make_passes, recompute_cost
 from fusewise.plan.region import Region
 from fusewise.plan.schedule import AxisShape, KernelShape, TritonSchedule
@@ -52,6 +52,7 @@ def build_kernel(
     name: str,
     schedule_for: ScheduleFor,
     skip_masked: bool = False,
+    over: Mapping[int, int] | None = None,
 ) -> Kernel:
     """The kernel of one region.
 
@@ -61,24 +62,32 @@ def build_kernel(
         name: a C identifier.
         schedule_for: gives the schedule for the kernel's shape.
         skip_masked: read nothing where a mask makes a value unneeded (a GPU's loads are predicated for nothing).
+        over: for each store that goes to an input's memory that input.
     """
-    axes, body = body_of(graph, region, stores, layouts, skip_masked)
+    axes, body = body_of(graph, region, stores, layouts, skip_masked, over)
     schedule = schedule_for(describe(axes, body, graph.hints()))
     return assemble(name, axes, body, schedule, graph.hints())
 
 
 def body_of(
-    graph: Graph, region: Region, stores: tuple[int, ...], layouts: Layouts, skip_masked: bool = False
+    graph: Graph,
+    region: Region,
+    stores: tuple[int, ...],
+    layouts: Layouts,
+    skip_masked: bool = False,
+    over: Mapping[int, int] | None = None,
 ) -> tuple[tuple[Axis, ...], Body]:
     """Axes and instructions of one region, before it has a schedule; arguments as for `build_kernel`."""
     body = narrow_indexes(lower_body(graph, region, stores, layouts))
-    return order_axes(order_values(mask_loads(body) if skip_masked else body), graph.hints())
+    body = order_values(mask_loads(body) if skip_masked else body)
+    return order_axes(write_over(body, over) if over else body, graph.hints())
 
 
 def assemble(name: str, axes: tuple[Axis, ...], body: Body, schedule: Schedule, hints: Mapping[str, int]) -> Kernel:
     """A kernel of an ordered body under a schedule."""
     is_element = [any(a in body.reduce for a in v) for v in body.varies]
-    order = make_passes(body.instrs, is_element, _carry(axes, body, is_element, schedule, hints))
+    carry = _carry(axes, body, is_element, schedule, hints)
+    order = make_passes(body.instrs, is_element, carry, written_over(body))
     return Kernel(
         name=name,
         axes=axes,
@@ -119,7 +128,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
             counted.add((instr.buffer, instr.index))
             moved[buffer.role] += points * buffer.dtype.bytes
         furthest = max(furthest, _furthest(instr, buffer, sizes, hints))
-    passes = make_passes(body.instrs, is_element, lambda _: True).passes
+    passes = make_passes(body.instrs, is_element, lambda _: True, written_over(body)).passes
     return KernelShape(
         axes=tuple(AxisShape(a.name, sizes[a.name], isinstance(a.size, int), a.reduce, a.loop) for a in axes),
         unit_bytes=unit,

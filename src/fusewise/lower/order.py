@@ -7,11 +7,11 @@ fewer values are alive at the worst place, so that kernels that are good as they
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fusewise.lower.body import Body, renumber
-from fusewise.lower.kernel import Check, Const, IndexOf, Instr, SizeOf, Store, operands
+from fusewise.lower.kernel import Buffer, Check, Const, IndexOf, Instr, SizeOf, Store, operands
 
 _SMALL = 12  # values alive up to which no thread runs out of registers
 
@@ -29,6 +29,29 @@ def order_values(body: Body) -> Body:
     if most_alive(renamed) >= before:
         return body
     return replace(body, instrs=renamed, varies=tuple(body.varies[n] for n in order))
+
+
+def write_over(body: Body, over: Mapping[int, int]) -> Body:
+    """The body with stores to the memory of inputs behind every load.
+
+    Args:
+        over: for each value that is stored so the input.
+    """
+    buffers = tuple(replace(b, over=over[b.node]) if b.role == "out" and b.node in over else b for b in body.buffers)
+    order = sorted(range(len(body.instrs)), key=lambda n: _is_over(body.instrs[n], buffers))
+    number_of = {old: new for new, old in enumerate(order)}
+    same = {number: number for number in range(len(buffers))}
+    instrs = tuple(renumber(body.instrs[n], number_of, same) for n in order)
+    return replace(body, buffers=buffers, instrs=instrs, varies=tuple(body.varies[n] for n in order))
+
+
+def written_over(body: Body) -> frozenset[int]:
+    """Stores to the memory of inputs."""
+    return frozenset(n for n, instr in enumerate(body.instrs) if _is_over(instr, body.buffers))
+
+
+def _is_over(instr: Instr, buffers: Sequence[Buffer]) -> bool:
+    return isinstance(instr, Store) and buffers[instr.buffer].over is not None
 
 
 def most_alive(instrs: Sequence[Instr]) -> int:

@@ -21,12 +21,15 @@ class Order:
     final: tuple[int, ...]
 
 
-def make_passes(body: Sequence[Instr], is_element: Sequence[bool], carry: Carry) -> Order:
+def make_passes(
+    body: Sequence[Instr], is_element: Sequence[bool], carry: Carry, at_end: Set[int] = frozenset()
+) -> Order:
     """The order of instructions that are in SSA order.
 
     Args:
         is_element: for each instruction, whether it varies along the row.
         carry: asked for an element value that a later pass needs again: True keeps it on chip, False computes it again.
+        at_end: stores over what earlier passes read: they stand in the last pass.
     """
     ready = _ready(body, is_element)
     is_final = _after_the_loop(body)
@@ -39,8 +42,12 @@ def make_passes(body: Sequence[Instr], is_element: Sequence[bool], carry: Carry)
             roots.setdefault(ready[instr.arg], []).append(number)
         elif not is_element[number]:
             rows.setdefault(ready[number], []).append(number)
-        elif isinstance(instr, (Store, Check)):
+        elif isinstance(instr, (Store, Check)) and number not in at_end:
             roots.setdefault(ready[number], []).append(number)
+    writes = [n for n in at_end if is_element[n] and not is_final[n]]
+    if writes:
+        last = max([*roots, *(ready[n] for n in writes)])
+        roots.setdefault(last, []).extend(sorted(writes))
     count = max((k + 1 for k in roots), default=0)
     passes: list[Pass] = []
     computed: set[int] = set()

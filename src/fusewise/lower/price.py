@@ -63,7 +63,7 @@ class Pricer:
         Raises:
             CompilerMissing, CompileFailed: from the compiler.
         """
-        axes, body = body_of(plan.graph, step.region, step.writes, plan.layouts, skip_masked=True)
+        axes, body = body_of(plan.graph, step.region, step.writes, plan.layouts, True, dict(step.over))
         hints = plan.graph.hints()
         best: Priced | None = None
         shape = describe(axes, body, hints)

@@ -51,7 +51,10 @@ def print_kernel(kernel: Kernel, origins: bool = True) -> str:
     lines = [f"kernel {kernel.name}"]
     if kernel.axes:
         lines.append(f"  axes {', '.join(map(_axis, kernel.axes))}")
-    lines += [f"  {b.name}: {b.dtype} of %{b.node}" for b in kernel.buffers]
+    lines += [
+        f"  {b.name}: {b.dtype} of %{b.node}" + ("" if b.over is None else f", in place of %{b.over}")
+        for b in kernel.buffers
+    ]
     if kernel.sizes:
         lines.append(f"  sizes {', '.join(kernel.sizes)}")
     lines.append(f"  schedule {print_schedule(kernel.schedule)}")

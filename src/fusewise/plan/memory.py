@@ -70,7 +70,8 @@ def eager_peak_bytes(graph: Graph) -> int:
                     return True
         return False
 
-    outputs = {root(o) for o in graph.outputs}
+    # what is written to an argument takes no memory of its own
+    outputs = {root(o) for position, o in enumerate(graph.outputs) if position not in graph.writes}
     tensors = set(graph.inputs)
     # an op holds what it reads until it is done, so its nodes are one step
     reads: dict[int, list[int]] = {}

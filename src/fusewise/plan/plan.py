@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusewise.config import Policy
 from fusewise.ir.graph import Graph
@@ -19,6 +19,7 @@ from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, sp
 from fusewise.plan.region import Region, elements
 from fusewise.plan.statistics import keep_wide, split_statistics
 from fusewise.plan.traffic import unfused_bytes
+from fusewise.plan.writes import Writes, choose_writes, without_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Plan:
         outputs: where each output of the graph lies.
         decisions: every candidate fusion, taken or refused.
         apart: the cuts that it was planned with.
+        late: outputs, by position, that are copied to the inputs that `graph.writes` names when all steps are done.
         bundles: kernels that share a launch.
     """
 
@@ -105,6 +107,7 @@ class Plan:
     outputs: tuple[Placement, ...]
     decisions: tuple[Decision, ...]
     apart: tuple[Cut, ...] = ()
+    late: tuple[int, ...] = ()
     bundles: tuple[Bundle, ...] = ()
 
     @property
@@ -151,25 +154,43 @@ def make_plan(
         graph = keep_wide(graph)
     if policy != "conservative":
         graph = split_reductions(split_statistics(graph, machine), machine)
-    graph = insert_copies(graph)
+    whole, late = graph, frozenset[int]()
+    while True:
+        graph = insert_copies(without_copies(whole, late))
+        plan = _plan(graph, machine, fuel, apart, late)
+        if set(plan.late) == late:
+            return plan
+        late = frozenset(plan.late)  # planned again without the copies that cannot be made in place
+
+
+def _plan(graph: Graph, machine: Machine, fuel: int | None, apart: Sequence[Cut], late: frozenset[int]) -> Plan:
+    """The plan of a prepared graph; `late` names writes that are made at the end, its own `late` may name more."""
     outputs = tuple(_placed(graph, o) for o in graph.outputs)
     operands = {n.id: tuple(_placed(graph, a) for a in n.args) for n in graph if n.op == "opaque"}
     kept = frozenset(p.base for p in outputs)
     needed = kept.union(*({p.base for p in ps} for ps in operands.values()))
-    partition = Partitioner(graph, needed, machine, fuel, apart=apart).run()
-    steps = _steps(graph, partition, operands, machine)
-    if _peak_bytes(graph, steps, kept) > allowed_bytes(graph):
-        frugal = Partitioner(graph, needed, machine, fuel, frugal=True, apart=apart).run()
-        fewer = _steps(graph, frugal, operands, machine)
-        if _peak_bytes(graph, fewer, kept) < _peak_bytes(graph, steps, kept):
-            partition, steps = frugal, fewer
+
+    def run(frugal: bool) -> tuple[Partition, list[KernelStep | OpaqueStep], Writes, int]:
+        partition = Partitioner(graph, needed, machine, fuel, frugal, apart).run()
+        steps, writes = _steps(graph, partition, operands, machine, late)
+        return partition, steps, writes, _peak_bytes(graph, steps, kept)
+
+    partition, steps, writes, peak = run(frugal=False)
+    if peak > allowed_bytes(graph):
+        other = run(frugal=True)
+        if other[-1] < peak:
+            partition, steps, writes, peak = other
     layouts = {n.id: layout_of(graph, n.id) for n in graph if n.op in ("input", "result") or n.id in partition.stored}
-    return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions, tuple(apart))
+    return Plan(graph, machine, tuple(steps), layouts, outputs, partition.decisions, tuple(apart), writes.late)
 
 
 def _steps(
-    graph: Graph, partition: Partition, operands: Mapping[int, tuple[Placement, ...]], machine: Machine
-) -> list[KernelStep | OpaqueStep]:
+    graph: Graph,
+    partition: Partition,
+    operands: Mapping[int, tuple[Placement, ...]],
+    machine: Machine,
+    late: frozenset[int],
+) -> tuple[list[KernelStep | OpaqueStep], Writes]:
     steps: list[KernelStep | OpaqueStep] = []
     used: dict[str, int] = {}
     results: dict[int, list[int]] = {}
@@ -177,21 +198,28 @@ def _steps(
         if node.op == "result":
             results.setdefault(node.args[0], []).append(node.id)
     unfused = unfused_bytes(graph, {n: unit for unit, region in partition.regions.items() for n in region.nodes})
-    for unit in _order(graph, partition.regions, operands):
+    before = _before(graph, partition.regions, operands)
+    walls = {wall: [p.base for p in places] for wall, places in operands.items()}
+    layouts = {i: layout_of(graph, i) for i in graph.inputs}
+    made = choose_writes(graph, partition.regions, walls, layouts, before, late)
+    for unit in _order(partition.regions, before):
         if unit in partition.regions:
             region = partition.regions[unit]
             writes = tuple(sorted(v for v in region.nodes if v in partition.stored))
-            steps.append(kernel_step(graph, region, writes, machine, used, unfused[unit]))
+            step = kernel_step(graph, region, writes, machine, used, unfused[unit])
+            steps.append(replace(step, over=tuple((v, made.over[v]) for v in writes if v in made.over)))
         else:
             steps.append(OpaqueStep(unit, operands[unit], tuple(results.get(unit, ()))))
-    return steps
+    return steps, made
 
 
 def _peak_bytes(graph: Graph, steps: Sequence[KernelStep | OpaqueStep], outputs: frozenset[int]) -> int:
     return peak_bytes(
         graph,
         [
-            (s.reads, s.writes) if isinstance(s, KernelStep) else ([p.base for p in s.operands], s.results)
+            (s.reads, set(s.writes) - dict(s.over).keys())
+            if isinstance(s, KernelStep)
+            else ([p.base for p in s.operands], s.results)
             for s in steps
         ],
         outputs,
@@ -204,8 +232,10 @@ def _placed(graph: Graph, value: int) -> Placement:
     return found
 
 
-def _order(graph: Graph, regions: Mapping[int, Region], operands: Mapping[int, tuple[Placement, ...]]) -> list[int]:
-    """Units in order of execution: as eager runs them as far as the fusions allow, which keeps its peak memory."""
+def _before(
+    graph: Graph, regions: Mapping[int, Region], operands: Mapping[int, tuple[Placement, ...]]
+) -> dict[int, set[int]]:
+    """For each unit, a region or a wall, those whose values it reads."""
     owner = {n: number for number, region in regions.items() for n in region.nodes}
     for node in graph:
         if node.op in ("opaque", "result"):
@@ -215,6 +245,11 @@ def _order(graph: Graph, regions: Mapping[int, Region], operands: Mapping[int, t
         before[number] = {owner[v] for v in region.reads if v in owner} - {number}
     for wall, places in operands.items():
         before[wall] = {owner[p.base] for p in places if p.base in owner}
+    return before
+
+
+def _order(regions: Mapping[int, Region], before: Mapping[int, set[int]]) -> list[int]:
+    """Units in order of execution: as eager runs them as far as the fusions allow, which keeps its peak memory."""
     after: dict[int, list[int]] = {u: [] for u in before}
     for unit, needs in before.items():
         for need in needs:

@@ -77,6 +77,7 @@ def insert_copies(graph: Graph) -> Graph:
         strides,
         graph.symbols,
         graph.device,
+        graph.writes,
     )
 
 
@@ -207,4 +208,5 @@ def _rebuild(graph: Graph, emitters: Mapping[int, Callable[[list[Node], Node], i
         {number[i]: s for i, s in graph.strides.items()},
         graph.symbols,
         graph.device,
+        graph.writes,
     )

@@ -52,7 +52,11 @@ def print_plan(plan: Plan, reasons: Sequence[str] = (), decisions: bool = True) 
             lines.append(f"launch {bundle.name}: the next {len(bundle.members)} kernels side by side")
             lines.append(f"  predicted {bundle.predicted_us:.1f} us")
         lines += _kernel(plan, step) if isinstance(step, KernelStep) else _wall(plan, step, reasons)
-    lines.append(f"outputs {', '.join(_place(plan, p) for p in plan.outputs)}".rstrip())
+    for position in plan.late:
+        target = plan.graph.inputs[plan.graph.writes[position]]
+        lines.append(f"copy {_place(plan, plan.outputs[position])} to %{target}")
+    results = [_place(plan, p) for n, p in enumerate(plan.outputs) if n not in plan.graph.writes]
+    lines.append(f"outputs {', '.join(results)}".rstrip())
     if decisions and plan.decisions:
         lines.append("decisions")
         lines += [f"  {print_decision(d)}" for d in plan.decisions]
@@ -78,9 +82,11 @@ def _kernel(plan: Plan, step: KernelStep) -> list[str]:
         places = " and ".join(_at(at, names, region) for at in region.reads[value])
         moved = read_bytes(graph, region, value, hints)
         lines.append(f"  read {_value(plan, value)} at {places}, {moved} bytes")
+    over = dict(step.over)
     for value in step.writes:
         place = _at(region.at[value], names, region)
-        lines.append(f"  write {_value(plan, value)} at {place}, {value_bytes(graph, value, hints)} bytes")
+        line = f"  write {_value(plan, value)} at {place}, {value_bytes(graph, value, hints)} bytes"
+        lines.append(f"{line}, in place of %{over[value]}" if value in over else line)
     lines.append(f"  nodes {_ranges(step.nodes)}")
     lines.append(
         f"  moves {step.dram_bytes} bytes; one kernel an op {step.unfused_bytes} bytes; "

@@ -227,7 +227,7 @@ class _Copy:
             self.values.append(emit(self, node) if emit else self.b.copy(node, [self.values[a] for a in node.args]))
             if node.id in self.graph.strides:
                 self.b.set_strides(self.values[-1], self.graph.strides[node.id])
-        return self.b.finish([self.values[o] for o in self.graph.outputs])
+        return self.b.finish([self.values[o] for o in self.graph.outputs], self.graph.writes)
 
     def parted(self, chain: _Chain) -> Value:
         """The rows with each cut into parts, the number of the part a dim of its own."""

@@ -20,6 +20,7 @@ def unfused_bytes(graph: Graph, owner: Mapping[int, int]) -> dict[int, int]:
     hints = graph.hints()
     users = graph.users()
     roots = {_root(graph, o) for o in graph.outputs}
+    written = {graph.outputs[o] for o in graph.writes}
     groups: dict[object, set[int]] = {}
     for node in graph:
         if node.info.group not in ("view", "opaque", "source") and not node.origin.repeated:
@@ -33,9 +34,10 @@ def unfused_bytes(graph: Graph, owner: Mapping[int, int]) -> dict[int, int]:
         total[kernel] += sum(
             value_bytes(graph, r, hints) for r in reads if graph[r].op not in ("const", "size", "iota")
         )
-        total[kernel] += sum(
-            value_bytes(graph, n, hints) for n in group if n in roots or not _real_users(graph, users, n) <= group
-        )
+        made = {n for n in group if n in roots or not _real_users(graph, users, n) <= group}
+        # an op that changes its argument writes it once, however many read the result
+        made -= {n for n in made & written if graph[n].op == "copy" and _root(graph, graph[n].args[0]) in made}
+        total[kernel] += sum(value_bytes(graph, n, hints) for n in made)
     return total
 
 

@@ -11,7 +11,7 @@ from torch.fx import GraphModule
 
 from fusewise import trace
 from fusewise.capture.captured import TensorOutput
-from fusewise.capture.reference import run_eagerly, run_in_float64
+from fusewise.capture.reference import run_eagerly, run_in_float64, with_own, written_inputs
 from fusewise.config import Options
 from fusewise.errors import FusewiseError
 from fusewise.pipeline import Compiled, compile_graph
@@ -96,16 +96,20 @@ class Fused:
     def _watch(
         self, gm: GraphModule, compiled: Compiled, call: Call, arguments: list[Any], options: Options
     ) -> list[Any]:
+        written = written_inputs(gm)
         inputs = list(arguments)
+        before = with_own(gm, inputs)
         with same_draws() as draw_again:
             results = call(arguments)
             draw_again()
-            eager = run_eagerly(gm, inputs)
+            exact = run_in_float64(gm, before)
             draw_again()
-            exact = run_in_float64(gm, inputs)
+            eager = run_eagerly(gm, before)
+        ends = [*results, *(inputs[i] for i in written)]
+        eager += [before[i] for i in written]
         wrong = [
             position
-            for position, (fused, own, wide) in enumerate(zip(results, eager, exact, strict=True))
+            for position, (fused, own, wide) in enumerate(zip(ends, eager, exact, strict=True))
             if isinstance(fused, torch.Tensor)
             and not compare(fused, own, wide if own.is_floating_point() else None, options.policy == "conservative").ok
         ]
@@ -123,11 +127,18 @@ def _problem(cause: Exception) -> str:
 
 
 def _writer(compiled: Compiled, position: int) -> str | None:
-    """The kernel that writes the graph's result at this position; None where PyTorch's own op does."""
-    kind = compiled.captured.outputs[position]
-    if not isinstance(kind, TensorOutput):
-        return None
-    base = compiled.plan.outputs[kind.index].base
+    """The kernel that writes the graph's result at this position, or behind the results an argument; None where
+    PyTorch's own op does."""
+    results = len(compiled.captured.outputs)
+    if position < results:
+        kind = compiled.captured.outputs[position]
+        if not isinstance(kind, TensorOutput):
+            return None
+        index = kind.index
+    else:
+        writes = compiled.captured.graph.writes
+        index = sorted(writes, key=writes.__getitem__)[position - results]
+    base = compiled.plan.outputs[index].base
     for step in compiled.plan.steps:
         if isinstance(step, KernelStep) and base in step.writes:
             return step.name

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 from torch.fx import GraphModule, Node
 
-from fusewise.capture.reference import run_eagerly, run_in_float64
+from fusewise.capture.reference import run_eagerly, run_in_float64, with_own, written_inputs
 from fusewise.config import Options
 from fusewise.proof.compare import same_bits
 
@@ -91,13 +91,14 @@ class Reference:
         return run
 
     def _run(self, gm: GraphModule, inputs: list[Any], wide: bool) -> list[Any]:
-        shadows = [self._shadow(x) for x in inputs] if wide else []
+        shadows = with_own(gm, [self._shadow(x) for x in inputs]) if wide else []
         with same_draws() as draw_again:
             results = run_eagerly(gm, inputs)
             if wide:
                 draw_again()
                 exact = run_in_float64(gm, shadows)
-                for result, value in zip(results, exact, strict=True):
+                ends = [*results, *(inputs[i] for i in written_inputs(gm))]
+                for result, value in zip(ends, exact, strict=True):
                     if isinstance(result, torch.Tensor) and result.is_floating_point():
                         self.shadows.put(result, value)
         return results

@@ -23,7 +23,7 @@ from torch.fx import GraphModule
 from fusewise import trace
 from fusewise.backend import Backend
 from fusewise.capture.captured import TensorOutput
-from fusewise.capture.reference import has_collectives
+from fusewise.capture.reference import has_collectives, with_own
 from fusewise.config import Options
 from fusewise.ir.graph import Node
 from fusewise.ir.sizes import hint
@@ -128,7 +128,7 @@ class _Compiler:
             )
 
         def run(arguments: list[Any]) -> list[Any]:
-            inputs = list(arguments)
+            inputs = with_own(gm, arguments)
             with same_draws() as draw_again:
                 results = call(arguments)
                 draw_again()

@@ -87,6 +87,12 @@ def restride(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
     return out.copy_(tensor)
 
 
+def has_written(problem: BaseException) -> None:
+    """Marks an error of a call that may have changed tensors of the caller's."""
+    problem.add_note("fusewise: the call had begun to write to its arguments; they may be half written.")
+    problem.fusewise_has_written = True  # type: ignore[attr-defined]
+
+
 def fail(kernel: Kernel, code: int) -> None:
     """Raises what eager would raise for a failed check, `OutOfMemory` where a kernel found no memory."""
     instr = kernel.body[code - 1] if 0 < code <= len(kernel.body) else None
@@ -135,6 +141,10 @@ class _Writer:
         self.signature = signature
         self.stream = stream
         self.lines: list[str] = []
+        self.indent = "    "
+        self.writing = False  # whether a caller's tensor may have been written
+        self.over = {value: target for step in plan.kernels for value, target in step.over}
+        self.restrided: list[int] = []  # inputs written in place that may come with other strides
         self.objects: dict[str, Any] = {
             "torch": torch,
             "as_strided": torch.as_strided,
@@ -157,7 +167,7 @@ class _Writer:
         return name
 
     def line(self, text: str) -> None:
-        self.lines.append("    " + text)
+        self.lines.append(self.indent + text)
 
     def write(self) -> str:
         last = self._last_uses()
@@ -171,8 +181,34 @@ class _Writer:
             dead = [self.names[v] for v in last.get(number, ()) if v in self.names]
             if dead:
                 self.line(f"del {', '.join(dead)}")
+        self._write_late()
         self._outputs()
         return "def call(args):\n" + "\n".join(self.lines) + "\n"
+
+    def _begin_writes(self) -> None:
+        """From here on the caller's tensors are not what they were: an error says so."""
+        if not self.writing:
+            self.line("try:")
+            self.indent, self.writing = self.indent + "    ", True
+
+    def _write_late(self) -> None:
+        """Copies to the caller's tensors what no kernel wrote there; first what would change under other copies."""
+        graph, plan = self.graph, self.plan
+        copies: list[tuple[int, str]] = []
+        for position in plan.late:
+            place = plan.outputs[position]
+            text = self._real(place, graph[graph.outputs[position]].shape)
+            if graph[place.base].op in ("input", "result"):
+                self.line(f"u{position} = {text}.clone()")
+                text = f"u{position}"
+            copies.append((graph.inputs[graph.writes[position]], text))
+        if copies:
+            self._begin_writes()
+        for target, text in copies:
+            self.line(f"w{target}.copy_({text})")
+        for target in self.restrided:
+            # where a tensor came with other strides, a copy of it was written
+            self.line(f"if w{target} is not t{target}: t{target}.copy_(w{target})")
 
     def _last_uses(self) -> dict[int, list[int]]:
         """For each step the values that nothing needs after it."""
@@ -200,14 +236,20 @@ class _Writer:
             self.line(f"{name} = {info.definition}")
         self.line("s = {" + ", ".join(f"{n!r}: {n}" for n in self.graph.symbols) + "}")
         used = self._used_values()
+        written = {self.graph.inputs[position] for position in self.graph.writes.values()}
         for number, position in zip(self.graph.inputs, signature.tensors, strict=False):
             if number not in used:
                 continue
             name = self.names[number] = f"a{number}"
             self.line(f"{name} = inputs[{position}]")
+            if number in written:
+                self.line(f"w{number} = {name}")  # `name` may go before it is written
             if signature.check_strides and self.graph[number].shape:
                 strides = _tuple(self.plan.layouts[number])
                 self.line(f"if {name}.stride() != {strides}: {name} = restride({name}, {strides})")
+                if number in self.over.values():
+                    self.restrided.append(number)
+                    self.line(f"t{number}, w{number} = w{number}, {name}")
         for number, constant in zip(self.graph.inputs[len(signature.tensors) :], signature.constants, strict=True):
             self.names[number] = self.object(f"c{number}", constant)
         if not signature.uses_inputs and not any(o.kind == "input" for o in signature.outputs):
@@ -220,6 +262,7 @@ class _Writer:
 
     def _used_values(self) -> set[int]:
         used = {p.base for p in self.plan.outputs}
+        used |= {self.graph.inputs[position] for position in self.graph.writes.values()}
         for step in self.plan.steps:
             used |= set(step.reads) if isinstance(step, KernelStep) else {p.base for p in step.operands}
         return used
@@ -227,6 +270,9 @@ class _Writer:
     def _allocate(self, value: int) -> None:
         node = self.graph[value]
         name = self.names[value] = f"v{value}"
+        if value in self.over:
+            self.line(f"{name} = w{self.over[value]}")
+            return
         shape, strides = _tuple(node.shape), _tuple(self.plan.layouts[value])
         dtype = self.object(f"dtype_{node.dtype.name}", TORCH_DTYPES[node.dtype.name])
         if self.fast_empty:
@@ -240,6 +286,8 @@ class _Writer:
             self._allocate(value)
         if all(any(isinstance(a.size, int) and a.size == 0 for a in k.parallel) for k in members_of(unit)):
             return
+        if any(step.over for step in launched.steps):
+            self._begin_writes()
         pointers = [f"{self.names[b.node]}.data_ptr()" for b in unit.buffers]
         arguments = ", ".join(([self.stream] if self.stream else []) + pointers + list(unit.sizes))
         launch = self.object(f"launch_{launched.name}", self.launches[launched.name])
@@ -317,6 +365,12 @@ class _Writer:
             else:
                 parts.append(self.object(f"object{position}", output.value))
         self.line(f"return [{', '.join(parts)}]")
+        if self.writing:
+            self.indent = "    "
+            self.objects["has_written"] = has_written
+            self.line("except BaseException as problem:")
+            self.line("    has_written(problem)")
+            self.line("    raise")
 
 
 def _tuple(sizes: Sequence[Size]) -> str:
