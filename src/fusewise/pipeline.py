@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,10 +32,11 @@ from fusewise.ir.sizes import Size
 from fusewise.ir.verifier import check
 from fusewise.lower.build import build_kernel
 from fusewise.lower.bundle import bundle_kernels
-from fusewise.lower.fission import refine
+from fusewise.lower.fission import Refined, refine
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.launch import LaunchUnit, launch_units
 from fusewise.lower.price import Compile, Pricer
+from fusewise.lower.tune import pin, tune
 from fusewise.plan.cost import Machine
 from fusewise.plan.gpu_schedule import choose_gpu_schedule
 from fusewise.plan.partition import Cut
@@ -147,7 +149,10 @@ def plan_captured(
 
     if machine.gpu is not None:
         fission = options.fission if options.fuel is None else "never"
-        refined = refine(make, Pricer(machine.gpu, compiler), fission)
+        pricer = Pricer(machine.gpu, compiler)
+        refined = refine(make, pricer, fission)
+        if options.tune or options.schedules:
+            refined = _choose_schedules(refined, pricer, captured.graph.device, options)
         plan = bundle_kernels(refined.plan, refined.priced, machine.gpu, options.fuel)
         kernels = refined.kernels
     else:
@@ -156,6 +161,19 @@ def plan_captured(
     if options.check:
         check(plan.graph)
     return plan, kernels
+
+
+def _choose_schedules(refined: Refined, pricer: Pricer, device: str, options: Options) -> Refined:
+    """The kernels under the schedules that the options pin, then, with `tune`, under the fastest; prints those."""
+    refined = pin(refined, pricer, dict(options.schedules))
+    if not options.tune or not device.startswith("cuda") or not torch.cuda.is_available():
+        return refined
+    from fusewise.runtime.kernel_timer import KernelTimer
+
+    refined, pins = tune(refined, pricer, KernelTimer(device, options.policy == "conservative"))
+    if pins:
+        print(f"fusewise: to pin this choice: schedules={pins}", file=sys.stderr)
+    return refined
 
 
 def lower_step(

@@ -55,3 +55,8 @@ def test_the_page_of_the_gate_is_up_to_date(request: pytest.FixtureRequest) -> N
 def test_the_page_of_guarantees_is_up_to_date(request: pytest.FixtureRequest) -> None:
     made = generator("make_guarantees")
     compare(made, made.page(), request.config.getoption("--update-golden"))
+
+
+def test_the_page_of_the_cost_model_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    made = generator("make_cost_model")
+    compare(made, made.page(), request.config.getoption("--update-golden"))

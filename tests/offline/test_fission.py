@@ -1,4 +1,4 @@
-"""Schedules from compiled finalists, and kernels split by what their compiled code uses, for a GPU that is not there."""
+"""Schedules by compiled finalists, and kernels split by what their code uses, for a GPU that is not there."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from fusewise.runtime.kernel_timer import buffer_elements
 MACHINE = machine_of("h200")
 assert MACHINE.gpu is not None
 GPU = MACHINE.gpu
+PRICER = Pricer(GPU, None)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def refined() -> Refined:
     x = torch.empty(8192, 4096, dtype=torch.bfloat16, device="meta")
     (traced,) = trace_fn(lambda x: torch.softmax(x, -1), (x,), device="cuda")
     graph = import_graph(traced.gm, traced.example_inputs, "balanced", "cuda").graph
-    return refine(lambda cuts: make_plan(graph, MACHINE, apart=cuts), Pricer(GPU, None))
+    return refine(lambda cuts: make_plan(graph, MACHINE, apart=cuts), PRICER)
 
 
 def text(kernel: Kernel) -> str:
@@ -47,30 +48,30 @@ def test_the_fastest_by_the_clock_is_taken_and_pinned(refined: Refined) -> None:
     def clock(kernel: Kernel, hints: Mapping[str, int]) -> float:
         return 10.0 if text(kernel) == wanted else 20.0
 
-    found, pins = tune(refined, GPU, clock)
+    found, pins = tune(refined, PRICER, clock)
     assert pins == {step.name: wanted}
     assert text(found.kernels[step.name]) == wanted
-    assert text(pin(refined, GPU, pins).kernels[step.name]) == wanted
+    assert text(pin(refined, PRICER, pins).kernels[step.name]) == wanted
 
 
 def test_noise_changes_nothing(refined: Refined) -> None:
     (step,) = refined.plan.kernels
     before = text(refined.kernels[step.name])
     times = iter([20.0, 19.9, 20.1, 19.8, 20.0, 20.0])
-    found, pins = tune(refined, GPU, lambda kernel, hints: next(times))
+    found, pins = tune(refined, PRICER, lambda kernel, hints: next(times))
     assert text(found.kernels[step.name]) == before == pins[step.name]
 
 
 def test_what_cannot_be_timed_keeps_its_schedule(refined: Refined) -> None:
-    found, pins = tune(refined, GPU, lambda kernel, hints: None)
+    found, pins = tune(refined, PRICER, lambda kernel, hints: None)
     assert (found.kernels, pins) == (refined.kernels, {})
 
 
 def test_an_unknown_schedule_names_those_there_are(refined: Refined) -> None:
     (step,) = refined.plan.kernels
     with pytest.raises(UnknownName, match="schedule of"):
-        pin(refined, GPU, {step.name: "x3 w5"})
-    assert pin(refined, GPU, {"kernel_of_another_graph": "x3 w5"}).kernels == refined.kernels
+        pin(refined, PRICER, {step.name: "x3 w5"})
+    assert pin(refined, PRICER, {"kernel_of_another_graph": "x3 w5"}).kernels == refined.kernels
 
 
 def test_buffers_hold_every_element_that_the_kernel_touches(refined: Refined) -> None:

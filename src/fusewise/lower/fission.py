@@ -26,7 +26,7 @@ _CUTS = 2  # places tried in one kernel
 _LARGE = 400  # nodes of a kernel of which one cut is tried: it takes seconds to compile
 _LEAST_SHARE = 0.2  # of a kernel's arithmetic on either side of a cut
 _MOST_SPLITS = 8  # kernels looked at in one graph
-_MUST_GAIN = 0.93  # of the time before: predictions are not better than that
+MUST_GAIN = 0.93  # of the time before: predictions are not better than that
 _TROUBLE = 1.3  # time / floor from which a kernel that registers limit is looked at
 _FEW_NODES = 8  # of a kernel that holds nothing worth cutting
 
@@ -66,7 +66,7 @@ def refine(make: MakePlan, pricer: Pricer, fission: Fission = "auto") -> Refined
         if step is None:
             break
         seen.add(frozenset(step.nodes))
-        must_us = inf if forced else best.time_us - (1 - _MUST_GAIN) * best.priced[step.name].time_us
+        must_us = inf if forced else best.time_us - (1 - MUST_GAIN) * best.priced[step.name].time_us
         tried: list[tuple[Refined, Cut]] = []
         for cut in cheapest_cuts(best.plan.graph, step):
             plan = make([*cuts, cut])

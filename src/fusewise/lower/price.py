@@ -25,9 +25,9 @@ Compile = Callable[[Kernel], Resources]
 """Compiles a kernel for the planned GPU and says what it uses."""
 
 FINALISTS = 3
-_GOOD_ENOUGH = 1.15  # time / floor up to which no other schedule is compiled
+GOOD_ENOUGH = 1.15  # time / floor up to which no other schedule is compiled
 _WORTH_IT = 0.92  # of the first's time: the order of the schedules was measured, small predicted gains are noise
-_TOO_SMALL_US = 5.0  # beside the launch: nothing that a schedule could save
+TOO_SMALL_US = 5.0  # beside the launch: nothing that a schedule could save
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +68,31 @@ class Pricer:
         best: Priced | None = None
         shape = describe(axes, body, hints)
         finalists = FINALISTS if self._compile else 1  # nothing but a compiler tells close ones apart
-        source = "compiled" if self._compile else "modelled"
         for schedule in choose_gpu_schedule(shape, self.gpu.sm_count)[:finalists]:
-            kernel = assemble(step.name, axes, body, schedule, hints)
-            work = work_of(kernel, hints)
-            read, written = dram_bytes(plan.graph, step, work)
-            floor_us = self.floor_us(read + written)
-            if floor_us < self.gpu.launch_us + _TOO_SMALL_US:
-                return Priced(kernel, None, None, floor_us)
-            used = self._used(kernel, shape.instructions)
-            found = Priced(kernel, used, predict(self.gpu, work, used, read, written, source), floor_us)
+            found = self.price_kernel(plan, step, assemble(step.name, axes, body, schedule, hints), shape.instructions)
+            if found.prediction is None:
+                return found
             if best is None or found.time_us < _WORTH_IT * best.time_us:
                 best = found
-            if best.time_us <= _GOOD_ENOUGH * floor_us:
+            if best.time_us <= GOOD_ENOUGH * found.floor_us:
                 break
         assert best is not None, "choose_gpu_schedule gives at least one"
         return best
+
+    def price_kernel(self, plan: Plan, step: KernelStep, kernel: Kernel, instructions: float = 1.0) -> Priced:
+        """One kernel of a step; not compiled where it is too small to matter.
+
+        Args:
+            instructions: arithmetic a point, used where there is no compiler.
+        """
+        work = work_of(kernel, plan.graph.hints())
+        read, written = dram_bytes(plan.graph, step, work)
+        floor_us = self.floor_us(read + written)
+        if floor_us < self.gpu.launch_us + TOO_SMALL_US:
+            return Priced(kernel, None, None, floor_us)
+        used = self._used(kernel, instructions)
+        source = "compiled" if self._compile else "modelled"
+        return Priced(kernel, used, predict(self.gpu, work, used, read, written, source), floor_us)
 
     def floor_us(self, moved_bytes: float) -> float:
         """Launch, and the bytes at the memory's rate, at least one round trip."""

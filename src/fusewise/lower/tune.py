@@ -7,14 +7,13 @@ A text that a kernel does not know raises `UnknownName` with those it has.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 from fusewise.device.model import GpuModel
 from fusewise.errors import UnknownName
 from fusewise.lower.build import assemble, body_of, describe
 from fusewise.lower.fission import Refined
 from fusewise.lower.kernel import Kernel
-from fusewise.lower.price import Priced
+from fusewise.lower.price import Pricer
 from fusewise.plan.gpu_schedule import choose_gpu_schedule
 from fusewise.plan.plan import KernelStep, Plan
 from fusewise.plan.schedule import TritonSchedule
@@ -38,7 +37,7 @@ def schedule_text(schedule: TritonSchedule) -> str:
     return " ".join(parts)
 
 
-def pin(refined: Refined, gpu: GpuModel, pins: Mapping[str, str]) -> Refined:
+def pin(refined: Refined, pricer: Pricer, pins: Mapping[str, str]) -> Refined:
     """The kernels named in `pins` under the schedules given there; names of other graphs' kernels are passed over.
 
     Raises:
@@ -48,14 +47,14 @@ def pin(refined: Refined, gpu: GpuModel, pins: Mapping[str, str]) -> Refined:
     for step in refined.plan.kernels:
         if step.name not in pins:
             continue
-        known = candidates(refined.plan, step, gpu)
+        known = candidates(refined.plan, step, pricer.gpu)
         if pins[step.name] not in known:
             raise UnknownName(f"schedule of {step.name}", pins[step.name], known)
-        priced[step.name] = _under(priced[step.name], known[pins[step.name]])
+        priced[step.name] = pricer.price_kernel(refined.plan, step, known[pins[step.name]])
     return Refined(refined.plan, priced)
 
 
-def tune(refined: Refined, gpu: GpuModel, time_kernel: Time) -> tuple[Refined, dict[str, str]]:
+def tune(refined: Refined, pricer: Pricer, time_kernel: Time) -> tuple[Refined, dict[str, str]]:
     """Each kernel worth compiling under the schedule that is fastest by the clock, and the pins that say so.
 
     A kernel that cannot be timed keeps its schedule and is not pinned.
@@ -67,21 +66,22 @@ def tune(refined: Refined, gpu: GpuModel, time_kernel: Time) -> tuple[Refined, d
         if priced[step.name].prediction is None:
             continue
         chosen = _text(priced[step.name].kernel)
-        known = candidates(refined.plan, step, gpu)
+        known = candidates(refined.plan, step, pricer.gpu)
         times = {text: t for text, kernel in known.items() if (t := time_kernel(kernel, hints)) is not None}
         if chosen not in times:
             continue
         best = min(times, key=lambda text: times[text])
         if times[best] > _MUST_GAIN * times[chosen]:
             best = chosen
-        priced[step.name] = _under(priced[step.name], known[best])
+        elif best != chosen:
+            priced[step.name] = pricer.price_kernel(refined.plan, step, known[best])
         pins[step.name] = best
     return Refined(refined.plan, priced), pins
 
 
 def candidates(plan: Plan, step: KernelStep, gpu: GpuModel) -> dict[str, Kernel]:
     """The kernel of a step under each schedule that it has, by the schedule's text, best first by the model's rules."""
-    axes, body = body_of(plan.graph, step.region, step.writes, plan.layouts, skip_masked=True)
+    axes, body = body_of(plan.graph, step.region, step.writes, plan.layouts, True, dict(step.over))
     hints = plan.graph.hints()
     found: dict[str, Kernel] = {}
     for schedule in choose_gpu_schedule(describe(axes, body, hints), gpu.sm_count):
@@ -92,8 +92,3 @@ def candidates(plan: Plan, step: KernelStep, gpu: GpuModel) -> dict[str, Kernel]
 def _text(kernel: Kernel) -> str:
     assert isinstance(kernel.schedule, TritonSchedule)
     return schedule_text(kernel.schedule)
-
-
-def _under(priced: Priced, kernel: Kernel) -> Priced:
-    """The same step under another schedule: what was read off the old code is not told of the new."""
-    return priced if kernel == priced.kernel else replace(priced, kernel=kernel, used=None, prediction=None)

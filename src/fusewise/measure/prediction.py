@@ -173,10 +173,12 @@ def _predict(row: BenchRow, program: Program, machine: Machine) -> ProgramPredic
     """The row predicted, or why it cannot be."""
     kernels: list[KernelPrediction] = []
     total_us = 0.0
+    launches = 0
     for traced in _traced(row, program):
         captured = import_graph(traced.gm, traced.example_inputs, "balanced", "cuda")
         plan, built = plan_captured(captured, Options(), machine, compiler_for(machine, "balanced"))
         total_us += sum(launch.predicted_us for launch in plan.launches)
+        launches += len(plan.launches) + len(plan.walls)
         for step in plan.steps:
             if isinstance(step, KernelStep):
                 regs = predict_registers(built[step.name])
@@ -190,6 +192,9 @@ def _predict(row: BenchRow, program: Program, machine: Machine) -> ProgramPredic
                 if not name.startswith(_SEED):
                     return f"{name} runs as PyTorch's own kernel, which is not modelled"
                 total_us += machine.launch_us
+    measured = row.kernels.get("fusewise")
+    if measured is not None and measured != launches:
+        return f"{measured} kernels were measured, and today's plan has {launches}"
     measured_us = row.times_us["fusewise"].median
     return ProgramPrediction(
         row.name, row.direction, row.size, row.dtype, total_us, measured_us, row.commit, tuple(kernels)

@@ -1,0 +1,116 @@
+"""Writes docs/cost-model.md: how a kernel's time is predicted, and predicted beside measured.
+
+python docs/make_cost_model.py
+
+The numbers come from benchmarks/results/*-predictions.json: `fusewise bench --predict --from FILE --out FILE`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from fusewise.lower import fission, price
+from fusewise.report.format import format_us
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "cost-model.md"
+
+HEAD = """# The cost model
+
+<!-- Written by `python docs/make_cost_model.py` from benchmarks/results/; a test compares it. Do not edit. -->
+
+A fusion saves bytes and launches, and spends registers. Which of the two weighs more is decided before anything runs,
+for a GPU that need not be there:
+
+    t = launch + max(overlap(t_memory, t_compute), t_serial)
+
+* `t_memory`: bytes / (copy rate x min(1, bytes in flight / (copy rate x latency))), and what the last-level cache must
+  deliver. Bytes come from shapes and masks, bytes in flight from the registers of the compiled kernel. Rows that the
+  cache cannot keep are read again; spilled registers are traffic.
+* `t_compute`: the busiest of the issue slots and of the integer, fp32, conversion, special-function, shuffle, shared-
+  and global-memory units, by the instructions in the compiled kernel, each loop times its turns.
+* `t_serial`: programs that follow each other in one place of an SM, with the latency of their loads, their barriers
+  and their own chain of instructions.
+* `overlap`: the cubic norm. Two resources that are both busy hide each other in part.
+
+`explain` says of each figure where it comes from: `datasheet`, `calibrated` (measured on your machine), `compiled`
+(read off the machine code) or `modelled`. Without Triton nothing can be compiled, and registers are predicted from
+what is alive in the kernel.
+
+## What the planner does with it
+
+1. Merges are chosen by the bytes and launches that they save ([one program through every stage](walkthrough.md)).
+2. Each kernel of more than {small:g} us beside its launch is compiled. Where its predicted time is above
+   {good:g} x its floor, up to {finalists} schedules are compiled, and the fastest is taken.
+3. **Fission**: a kernel that spills, or that registers keep waiting for memory, is planned again with a cut at the
+   places where least passes through memory. The cut stays where the compiled parts are predicted to take less than
+   {gain:.0%} of the time of the whole. `explain` shows each, taken and refused, with registers, occupancy and times.
+"""
+
+TABLE = """
+## Predicted beside measured: {device}
+
+Each row of a results file, predicted for the same device with the copy rate and launch time of that run. Kernels are
+those of today's code; `measured with` is the code that was timed, so that a difference may be a change and not a miss.
+Programs that are not the same number of kernels today are left out: {left_out}. The constants of the model were fitted
+on the same file.
+
+Median error {median:.1%}, 90th percentile {p90:.1%}. Registers predicted before compiling, within 15% or 8 of the
+compiled kernel: {registers:.0%}.
+
+| program | predicted | measured | error | slowest kernel is bound by | measured with |
+|---|---|---|---|---|---|
+{rows}
+
+The worst: {worst}.
+
+{versions}; predicted with commit {commit}, {date}.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [
+        HEAD.format(
+            small=price.TOO_SMALL_US, good=price.GOOD_ENOUGH, finalists=price.FINALISTS, gain=fission.MUST_GAIN
+        )
+    ]
+    parts += [_table(json.loads(f.read_text(encoding="utf-8"))) for f in sorted(RESULTS.glob("*-predictions.json"))]
+    return "".join(parts)
+
+
+def _table(found: dict[str, Any]) -> str:
+    rows = sorted(found["rows"], key=lambda r: abs(r["error"]))
+    worst = [f"{r['name']} {r['direction']} ({r['error']:+.0%})" for r in reversed(rows[-3:])]
+    return TABLE.format(
+        device=found["device"],
+        median=found["median_error"],
+        p90=found["p90_error"],
+        registers=found["registers_within"],
+        rows="\n".join(map(_row, rows)),
+        worst=", ".join(worst),
+        left_out=", ".join(label for label, _ in found["left_out"]) or "none",
+        versions=", ".join(f"{name} {version}" for name, version in found["versions"].items()),
+        commit=found["commit"],
+        date=found["date"],
+    )
+
+
+def _row(row: dict[str, Any]) -> str:
+    slowest = max(row["kernels"], key=lambda k: k["predicted_us"])
+    cells = [
+        f"{row['name']} {row['direction']} {row['dtype']}",
+        format_us(row["predicted_us"]),
+        format_us(row["measured_us"]),
+        f"{row['error']:+.0%}",
+        slowest["bound_by"] or "its floor",
+        row["measured_with"] or "",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
