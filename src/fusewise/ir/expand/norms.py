@@ -214,8 +214,10 @@ def _group_norm_backward(
     if output_mask[0]:
         count = c.b.size(db.shape[2] * pixels, v.dtype)
         first, second = (c.b.reduce("sum", s if scale is None else s * scale, (2,), True) / count for s in (db, ds))
-        scaled = dy if scale is None else dy * scale
-        dx = c.b.reshape((scaled - first - normal * second) * rstd, x.shape)
+        # rstd (dy scale - first - normal second), with what a group and a channel share taken out of the products of
+        # each element: two fma an element, and no product of small numbers is rounded away before rstd makes it large
+        steep = rstd if scale is None else scale * rstd
+        dx = c.b.reshape(dy * steep - ((v - centre) * (second * rstd * rstd) + first * rstd), x.shape)
     dweight = c.b.reshape(c.b.reduce("sum", ds, (0,)), (channels,)) if output_mask[1] else None
     dbias = c.b.reshape(c.b.reduce("sum", db, (0,)), (channels,)) if output_mask[2] else None
     return tensors(c, (dx, dweight, dbias))
