@@ -160,6 +160,31 @@ def test_values_that_would_wait_for_each_other_stay_apart() -> None:
     assert not together and "memory" in {d.code for d in joins(plan) if not d.taken}
 
 
+def test_a_kernel_that_writes_over_an_input_comes_after_its_readers() -> None:
+    b = Builder("cuda")
+    x, y = b.input((1000,), F32), b.input((1200,), F32)
+    read, written, other = b.op("exp", x), b.op("neg", x), b.op("sin", y)
+    plan = bundled(b.finish([read, other, written], writes={2: 0}))
+    (over,) = [step.name for step in plan.kernels if step.over]
+    reader = next(step.name for step in plan.kernels if read.id in step.nodes)
+    order = [[step.name for step in launch.steps] for launch in plan.launches]
+    place = {name: number for number, names in enumerate(order) for name in names}
+    assert place[reader] < place[over] and len(plan.launches) == 2
+
+
+def test_what_a_kernel_changes_in_place_is_one_parameter() -> None:
+    b = Builder("cuda")
+    values = [b.op("exp", b.input((1000 + n,), F32)) for n in range(3)]
+    found = refined(b.finish(values, writes={0: 0, 1: 1}))
+    plan = bundle_kernels(found.plan, found.priced, H200)
+    (unit,) = launch_units(plan, found.kernels).values()
+    assert isinstance(unit, BundledKernel)
+    assert [sum(b.over is not None for b in m.buffers) for m in unit.members] == [1, 1, 0]
+    assert len(unit.buffers) == 4
+    text = module([unit], exact=False)
+    assert "fused_exp_0(pid - 0, in0, in0)" in text and "(pid - 8, in1, in1)" in text
+
+
 def units(values: Sequence[Value], b: Builder) -> BundledKernel:
     found = refined(b.finish(values), apart=False)
     plan = bundle_kernels(found.plan, found.priced, H200)
