@@ -16,8 +16,10 @@ from typing import Any
 import torch
 from torch._functorch import config as functorch_config
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves
 from torch.utils.checkpoint import CheckpointPolicy
 
+from fusewise.capture.masked import skip_masked_softmax
 from fusewise.capture.origin import target_name
 from fusewise.capture.random import make_random_explicit
 from fusewise.capture.schema import viewed_operand
@@ -45,7 +47,13 @@ _KEEP_TAGS = (CheckpointPolicy.MUST_RECOMPUTE, CheckpointPolicy.PREFER_RECOMPUTE
 
 
 def partition(
-    joint: GraphModule, inputs: Sequence[Any], *, policy: str, num_fwd_outputs: int, **kw: Any
+    joint: GraphModule,
+    inputs: Sequence[Any],
+    *,
+    policy: str,
+    num_fwd_outputs: int,
+    on_gpu: bool | None = None,
+    **kw: Any,
 ) -> tuple[GraphModule, GraphModule]:
     """Forward and backward graph for AOTAutograd's joint graph; a `partition_fn` but for `policy`.
 
@@ -55,6 +63,7 @@ def partition(
         joint: changed in place.
         policy: decides which ops we expand, and so may repeat.
         num_fwd_outputs: how many of the joint graph's outputs are forward's.
+        on_gpu: whether it is for a GPU; None: where its tensors are.
         kw: handed on to torch (`static_lifetime_input_indices` among them: parameters, which stay in memory anyway).
     """
     from torch._functorch.compile_utils import fx_graph_cse  # torch imports its other compiler with it
@@ -62,6 +71,10 @@ def partition(
     make_random_explicit(joint)
     joint.graph.eliminate_dead_code()
     joint.graph = fx_graph_cse(joint.graph)
+    if on_gpu is None:
+        on_gpu = any(isinstance(i, torch.Tensor) and i.device.type != "cpu" for i in tree_leaves(inputs))
+    if on_gpu and policy != "conservative":
+        skip_masked_softmax(joint)  # a CPU's kernels read whole rows
     _save_between_checkpoints(joint)
     static = frozenset(kw.get("static_lifetime_input_indices") or ())
     plan = plan_saved(joint, policy, num_fwd_outputs, static)

@@ -77,7 +77,7 @@ def trace_fn(
     def split(joint: GraphModule, inputs: Sequence[Any], **kw: Any) -> tuple[GraphModule, GraphModule]:
         if retarget:
             _retarget(joint)
-        return partition(joint, inputs, policy=policy, **kw)
+        return partition(joint, inputs, policy=policy, on_gpu=retarget or None, **kw)
 
     def entry(*a: Any, **k: Any) -> Any:
         return fn(*a, **k)
