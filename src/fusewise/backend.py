@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias
 
 from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.exc import TorchDynamoException
+from torch._dynamo.exc import TorchDynamoException, exceptions_allowed_to_be_fallback
 from torch._dynamo.utils import counters
 from torch._guards import TracingContext
 from torch.fx import GraphModule
@@ -26,6 +26,10 @@ from fusewise.runtime.fallback import HELD_BYTES, guard_calls
 
 Role: TypeAlias = Literal["forward", "backward", "inference"]
 Compiled: TypeAlias = Callable[..., Any]
+
+
+# The caller's own mistakes, and what tells Dynamo to trace again or to break the graph at an op.
+_NOT_OURS: tuple[type[Exception], ...] = (UsageError, TorchDynamoException, *exceptions_allowed_to_be_fallback)
 
 
 class CompileGraph(Protocol):
@@ -80,7 +84,7 @@ class Backend:
         drop_idle_dropout(gm)
         try:
             compiled: Compiled = aot(gm, example_inputs)
-        except (UsageError, TorchDynamoException):  # the latter steers Dynamo
+        except _NOT_OURS:
             raise
         except Exception as cause:
             # torch's own tracing: some derivatives cannot be traced for all that eager runs
@@ -107,7 +111,7 @@ class Backend:
 
                 compile_graph = default
             compiled = compile_graph(gm, inputs, options, role=role)
-        except (UsageError, TorchDynamoException):
+        except _NOT_OURS:
             raise
         except Exception as cause:
             if options.strict:

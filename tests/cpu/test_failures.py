@@ -19,8 +19,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 
-from fusewise import trace
+from fusewise import backend, trace
 from fusewise.backend import Backend
 from fusewise.codegen.triton import module as triton_module
 from fusewise.config import make_options
@@ -132,6 +133,27 @@ def test_a_gradient_that_torch_cannot_trace_is_eager() -> None:
     torch._dynamo.reset()
     with pytest.raises(Exception, match="ZeroDivisionError"):
         torch.compile(loss, backend=Backend(make_options(strict=True)))(ours)
+
+
+def test_an_op_that_breaks_the_graph_while_torch_traces_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such an error is Dynamo's to handle: it breaks the graph there, and the rest is compiled."""
+    aot = backend.aot_autograd
+
+    def refusing(**kw: Any) -> Callable[..., Any]:
+        def compiler(gm: torch.fx.GraphModule, inputs: Any) -> Any:
+            if any("sort" in str(node.target) for node in gm.graph.nodes):
+                raise DynamicOutputShapeException(torch.ops.aten.nonzero.default)
+            return aot(**kw)(gm, inputs)
+
+        return compiler
+
+    monkeypatch.setattr(backend, "aot_autograd", refusing)
+    x = torch.randn(6)
+    compiled = torch.compile(lambda a: (a.tanh() * 2).sort()[0] + 1, backend=Backend(make_options()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        torch.testing.assert_close(compiled(x), (x.tanh() * 2).sort()[0] + 1)
+    assert counters["fusewise"]["fallbacks"] == 0
 
 
 def test_an_error_of_the_users_own_is_eagers_error() -> None:

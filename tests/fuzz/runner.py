@@ -128,10 +128,15 @@ def _compare(
         wrong = (got != want) & ~(got.isnan() & want.isnan()) if got.is_floating_point() else got != want
         first = [int(i[0]) for i in wrong.nonzero(as_tuple=True)] if wrong.any() else _ZEROS
         return f"{int(wrong.sum())} of {got.numel()} differ, first at {first}"
-    if not torch.equal(got.isnan(), want.isnan()):
+    # where eager alone overflows, as its gelu does of 3e38, nothing is asked
+    asked = torch.ones_like(want, dtype=torch.bool)
+    if exact is not None and exact.shape == got.shape:
+        asked = want.isfinite() | exact.isnan() | (exact.isinf() & want.isinf())
+    if not torch.equal(got.isnan() & asked, want.isnan() & asked):
         return "NaN at other places"
     fine = want.isfinite()
-    if not torch.equal(got[~fine & ~want.isnan()], want[~fine & ~want.isnan()]):
+    infinite = want.isinf() & asked
+    if not torch.equal(got[infinite], want[infinite]):
         return "infinities differ"
     a, b = got[fine].double(), want[fine].double()
     if not a.numel():
