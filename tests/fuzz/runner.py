@@ -95,6 +95,8 @@ def difference(program: Program, fn: Function, eager: Function, draw: int, sizes
         text = _compare(o, e, z, program.exact[position], program.coarse[position], program.hard)
         if text.endswith(_ZEROS) and any(name in program.describe(0, {}) for name in _PICKS):
             text = ""  # which of -0 and 0 is the greatest depends on the order, in eager too
+        if text.startswith("strides") and "logsigmoid" in program.describe(0, {}):
+            text = ""  # torch describes its result with other strides than a CPU's kernel gives it
         if text:
             return f"output {position}: {text}"
     coarse = max([torch.finfo(i.dtype).eps for i in program.inputs if i.dtype.is_floating_point], default=0.0)
