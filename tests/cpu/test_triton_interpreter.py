@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,6 +77,33 @@ if INSIDE:
         assert len(plan.launches) == launches < len(plan.kernels) and len(plan.bundles) >= 1
         for one, other in zip(tree_leaves((result, args)), tree_leaves((expected, copies)), strict=True):
             torch.testing.assert_close(one, other)
+
+    def shifted_softmax(x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
+        old = x * 2
+        x.add_(y)
+        count.add_(1)
+        return old + torch.softmax(x, -1) * count
+
+    def averages(x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> None:
+        x.copy_(x - x.mean(-1, keepdim=True))
+        y[:, 0].lerp_(x.sum(-1), 0.1)
+        count.copy_(y.sum())
+
+    @pytest.mark.parametrize("function", [shifted_softmax, averages])
+    @pytest.mark.parametrize("columns", [9, 700, 20_000])  # a row held by few threads, by all, read again
+    def test_programs_that_write_their_arguments(
+        function: Callable[..., object], columns: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan_for_gpu(monkeypatch)
+        torch._dynamo.reset()
+        args = [torch.randn(5, columns), torch.randn(5, columns), torch.zeros(())]
+        copies = [t.clone() for t in args]
+        result = torch.compile(function, backend=Backend(Options(strict=True)))(*args)
+        expected = function(*copies)
+        assert sum(len(step.over) for step in trace.compiled()[-1].plan.kernels) >= 1
+        for one, other in zip(tree_leaves((result, args)), tree_leaves((expected, copies)), strict=True):
+            if other is not None:
+                torch.testing.assert_close(one, other)
 
     def unlike(xs: list[torch.Tensor], rows: torch.Tensor, table: torch.Tensor, scale: torch.Tensor) -> object:
         small = [torch.exp(x) * scale for x in xs] + [torch.exp2(x[: rows.shape[0] - 3]) for x in xs]
