@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fusewise.lower.body import Body, renumber
-from fusewise.lower.kernel import Buffer, Check, Const, IndexOf, Instr, SizeOf, Store, operands
+from fusewise.lower.kernel import Buffer, Check, Const, IndexOf, Instr, Load, SizeOf, Store, operands
 
 _SMALL = 12  # values alive up to which no thread runs out of registers
 
@@ -32,13 +32,20 @@ def order_values(body: Body) -> Body:
 
 
 def write_over(body: Body, over: Mapping[int, int]) -> Body:
-    """The body with stores to the memory of inputs behind every load.
+    """The body with each store to the memory of an input behind the loads of that input.
 
     Args:
         over: for each value that is stored so the input.
     """
     buffers = tuple(replace(b, over=over[b.node]) if b.role == "out" and b.node in over else b for b in body.buffers)
-    order = sorted(range(len(body.instrs)), key=lambda n: _is_over(body.instrs[n], buffers))
+    last = {buffers[i.buffer].node: n for n, i in enumerate(body.instrs) if isinstance(i, Load)}
+
+    def place(number: int) -> tuple[int, bool]:
+        instr = body.instrs[number]
+        target = buffers[instr.buffer].over if isinstance(instr, Store) else None
+        return (number, False) if target is None else (max(number, last.get(target, 0)), True)
+
+    order = sorted(range(len(body.instrs)), key=place)
     number_of = {old: new for new, old in enumerate(order)}
     same = {number: number for number in range(len(buffers))}
     instrs = tuple(renumber(body.instrs[n], number_of, same) for n in order)

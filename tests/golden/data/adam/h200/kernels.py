@@ -23,18 +23,18 @@ def fused_lerp_mul_fma_copy_0(in0, in1, in2, in3, out4, out5, out6):
     v11 = v10 < 0.5
     v12 = tl.where(v11, v8, v7)
     tl.store(out4 + x, v12, x_ok)
-    v15 = tl.load(in2 + x, x_ok)
-    v16 = v15 * 0.999
-    v18 = v0 * v0
-    v19 = tl.fma(v18, tl.full((), 0.0010000000000000009, tl.float32), v16)
-    tl.store(out5 + x, v19, x_ok)
-    v22 = tl.load(in3 + x, x_ok)
-    v26 = lib.sqrt_rn(v19)
-    v27 = v26 * 10.022516250610352
-    v28 = v27 + 1e-08
-    v29 = v12 / v28
-    v30 = tl.fma(v29, tl.full((), -0.0015353399327876296, tl.float32), v22)
-    tl.store(out6 + x, v30, x_ok)
+    v16 = tl.load(in2 + x, x_ok)
+    v17 = v16 * 0.999
+    v19 = v0 * v0
+    v20 = tl.fma(v19, tl.full((), 0.0010000000000000009, tl.float32), v17)
+    tl.store(out5 + x, v20, x_ok)
+    v24 = tl.load(in3 + x, x_ok)
+    v28 = lib.sqrt_rn(v20)
+    v29 = v28 * 10.022516250610352
+    v30 = v29 + 1e-08
+    v31 = v12 / v30
+    v32 = tl.fma(v31, tl.full((), -0.0015353399327876296, tl.float32), v24)
+    tl.store(out6 + x, v32, x_ok)
 
 
 @triton.jit
@@ -54,15 +54,15 @@ def fused_lerp_mul_fma_copy_1(in0, in1, in2, in3, out4, out5, out6):
     v11 = v10 < 0.5
     v12 = tl.where(v11, v8, v7)
     tl.store(out4 + x, v12, x_ok)
-    v15 = tl.load(in2 + x, x_ok)
-    v16 = v15 * 0.999
-    v18 = v0 * v0
-    v19 = tl.fma(v18, tl.full((), 0.0010000000000000009, tl.float32), v16)
-    tl.store(out5 + x, v19, x_ok)
-    v22 = tl.load(in3 + x, x_ok)
-    v26 = lib.sqrt_rn(v19)
-    v27 = v26 * 10.022516250610352
-    v28 = v27 + 1e-08
-    v29 = v12 / v28
-    v30 = tl.fma(v29, tl.full((), -0.0015353399327876296, tl.float32), v22)
-    tl.store(out6 + x, v30, x_ok)
+    v16 = tl.load(in2 + x, x_ok)
+    v17 = v16 * 0.999
+    v19 = v0 * v0
+    v20 = tl.fma(v19, tl.full((), 0.0010000000000000009, tl.float32), v17)
+    tl.store(out5 + x, v20, x_ok)
+    v24 = tl.load(in3 + x, x_ok)
+    v28 = lib.sqrt_rn(v20)
+    v29 = v28 * 10.022516250610352
+    v30 = v29 + 1e-08
+    v31 = v12 / v30
+    v32 = tl.fma(v31, tl.full((), -0.0015353399327876296, tl.float32), v24)
+    tl.store(out6 + x, v32, x_ok)

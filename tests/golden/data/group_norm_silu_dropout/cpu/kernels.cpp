@@ -138,7 +138,7 @@ extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* _
   return status;
 }
 
-extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in0, const float* __restrict in1, float* __restrict out2, float* __restrict out3) {
+extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3, float* __restrict out4) {
   const int64_t n_x0 = 32;
   const int64_t n_l0 = 4;
   const int64_t n_r0 = 8;
@@ -148,8 +148,8 @@ extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in
   const int64_t chunk_rows = fw::chunk_rows(rows);
   const int64_t chunks = fw::most(1, fw::ceil_div(rows, chunk_rows));
   const int64_t row = n_r0;
-  float* const part7 = fw::scratch<100, float>(n_x0*chunks*row);
-  if (!part7) return -1;
+  float* const part10 = fw::scratch<100, float>(n_x0*chunks*row);
+  if (!part10) return -1;
   {
     const int64_t points = n_x0 * chunks;
     {
@@ -158,22 +158,25 @@ extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in
       int64_t x0 = mine.begin / chunks;
       for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
-        float* const acc7 = part7 + place*row;
-        fw::start<fw::Plus>(acc7, 0, row);
+        float* const acc10 = part10 + place*row;
+        fw::start<fw::Plus>(acc10, 0, row);
         const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);
         for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {
           const int64_t l0 = at_row;
-          fw::Sum<float, 4> acc4;
+          const float v0 = in0[32*l0 + x0];
+          fw::Sum<float, 4> acc5;
           fw::vectors_folded<4>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
-            const auto v1 = fw::load(in0 + (r0 + 8*x0), lanes);
-            const auto v2 = fw::load(in1 + (256*l0 + r0 + 8*x0), lanes);
-            const auto v3 = v2 * v1;
-            acc4.add(v3, lanes, slot);
-            fw::accumulate<fw::Plus>(acc7 + r0, v2, lanes);
-          }, [&]() FW_BODY { acc4.fold(); });
-          const float v4 = acc4.result();
-          const float v5 = v4 / 0x1.0000000000000p+13f;
-          out2[32*l0 + x0] = v5;
+            const auto v2 = fw::load(in1 + (r0 + 8*x0), lanes);
+            const auto v3 = fw::load(in2 + (256*l0 + r0 + 8*x0), lanes);
+            const auto v4 = v3 * v2;
+            acc5.add(v4, lanes, slot);
+            fw::accumulate<fw::Plus>(acc10 + r0, v3, lanes);
+          }, [&]() FW_BODY { acc5.fold(); });
+          const float v5 = acc5.result();
+          const float v6 = v5 / 0x1.0000000000000p+13f;
+          const float v7 = v6 * v0;
+          const float v8 = v7 * v0;
+          out3[32*l0 + x0] = v8;
         }
       }
     }
@@ -190,8 +193,8 @@ extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {
-          const auto v7 = fw::combined<fw::Plus>(part7 + place*row + r0, chunks, row, lanes);
-          fw::store<float>(out3 + (r0 + 8*x0), v7, lanes);
+          const auto v10 = fw::combined<fw::Plus>(part10 + place*row + r0, chunks, row, lanes);
+          fw::store<float>(out4 + (r0 + 8*x0), v10, lanes);
         });
       }
     }
@@ -199,7 +202,7 @@ extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in
   return status;
 }
 
-extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in0, const float* __restrict in1, float* __restrict out2, float* __restrict out3) {
+extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, float* __restrict out3, float* __restrict out4) {
   const int64_t n_x0 = 32;
   const int64_t n_l0 = 4;
   const int64_t n_r0 = 8;
@@ -209,8 +212,8 @@ extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in
   const int64_t chunk_rows = fw::chunk_rows(rows);
   const int64_t chunks = fw::most(1, fw::ceil_div(rows, chunk_rows));
   const int64_t row = n_r0;
-  float* const part7 = fw::scratch<100, float>(n_x0*chunks*row);
-  if (!part7) return -1;
+  float* const part9 = fw::scratch<100, float>(n_x0*chunks*row);
+  if (!part9) return -1;
   {
     const int64_t points = n_x0 * chunks;
     {
@@ -219,22 +222,24 @@ extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in
       int64_t x0 = mine.begin / chunks;
       for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(chunk, chunks, x0)) {
         const int64_t place = point;
-        float* const acc7 = part7 + place*row;
-        fw::start<fw::Plus>(acc7, 0, row);
+        float* const acc9 = part9 + place*row;
+        fw::start<fw::Plus>(acc9, 0, row);
         const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);
         for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {
           const int64_t l0 = at_row;
-          fw::Sum<float, 4> acc4;
+          const float v0 = in0[32*l0 + x0];
+          fw::Sum<float, 4> acc5;
           fw::vectors_folded<4>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
-            const auto v1 = fw::load(in0 + (r0 + 8*x0), lanes);
-            const auto v2 = fw::load(in1 + (256*l0 + r0 + 8*x0), lanes);
-            const auto v3 = v2 * v1;
-            acc4.add(v3, lanes, slot);
-            fw::accumulate<fw::Plus>(acc7 + r0, v2, lanes);
-          }, [&]() FW_BODY { acc4.fold(); });
-          const float v4 = acc4.result();
-          const float v5 = v4 / 0x1.0000000000000p+13f;
-          out2[32*l0 + x0] = v5;
+            const auto v2 = fw::load(in1 + (r0 + 8*x0), lanes);
+            const auto v3 = fw::load(in2 + (256*l0 + r0 + 8*x0), lanes);
+            const auto v4 = v3 * v2;
+            acc5.add(v4, lanes, slot);
+            fw::accumulate<fw::Plus>(acc9 + r0, v3, lanes);
+          }, [&]() FW_BODY { acc5.fold(); });
+          const float v5 = acc5.result();
+          const float v6 = v5 / 0x1.0000000000000p+13f;
+          const float v7 = v6 * v0;
+          out3[32*l0 + x0] = v7;
         }
       }
     }
@@ -251,8 +256,8 @@ extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in
         const int64_t place = (x0)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_r0, begin + 256), [&](int64_t r0, auto lanes) FW_BODY {
-          const auto v7 = fw::combined<fw::Plus>(part7 + place*row + r0, chunks, row, lanes);
-          fw::store<float>(out3 + (r0 + 8*x0), v7, lanes);
+          const auto v9 = fw::combined<fw::Plus>(part9 + place*row + r0, chunks, row, lanes);
+          fw::store<float>(out4 + (r0 + 8*x0), v9, lanes);
         });
       }
     }
@@ -267,12 +272,12 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
   const int64_t n_x3 = 1024;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0 || n_x3 == 0) return 0;
   int64_t status = 0;
-  const int64_t v28 = in10[0];
+  const int64_t v29 = in10[0];
   const int64_t blocks = fw::ceil_div(n_x3, 4096);
   const int64_t points = n_x0 * n_x1 * n_x2 * blocks;
   #pragma omp parallel if (points > 1)
   {
-    fw::KeepStream stream29(v28, 0u);
+    fw::KeepStream stream30(v29, 0u);
     const fw::Share mine = fw::share(points);
     int64_t block = mine.begin % blocks;
     int64_t x2 = (mine.begin / blocks) % n_x2;
@@ -284,40 +289,39 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
       const float v2 = in2[32*x0 + x1];
       const float v7 = in4[32*x0 + x1];
       const float v8 = in5[8*x1 + x2];
-      const float v9 = in6[8*x1 + x2];
-      const float v10 = in7[32*x0 + x1];
-      const float v11 = v10;
-      const float v12 = in8[32*x0 + x1];
-      const float v13 = v12;
+      const float v9 = v8 * v7;
+      const float v10 = in6[8*x1 + x2];
+      const float v11 = in7[32*x0 + x1];
+      const float v12 = v11;
+      const float v13 = in8[32*x0 + x1];
+      const float v14 = v13;
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x3, begin + 4096), [&](int64_t x3, auto lanes) FW_BODY {
         const auto v3 = fw::load(in3 + (262144*x0 + 8192*x1 + 1024*x2 + x3), lanes);
         const auto v4 = v3 - fw::splat<float>(v2);
-        const auto v5 = v4 * fw::splat<float>(v0);
-        const auto v6 = v5 * fw::splat<float>(v1);
-        const auto v14 = v3 - fw::splat<float>(v13);
-        const auto v15 = v14 * fw::splat<float>(v11);
-        const auto v16 = v15 * fw::splat<float>(v8);
-        const auto v17 = v16 + fw::splat<float>(v9);
-        const auto v18 = -v17;
-        const auto v19 = fw::exp(v18);
-        const auto v21 = fw::splat<float>(0x1.0000000000000p+0f) + v19;
-        const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) / v21;
-        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) - v22;
-        const auto v24 = v17 * v23;
-        const auto v25 = fw::splat<float>(0x1.0000000000000p+0f) + v24;
-        const auto v27 = fw::load(in9 + (262144*x0 + 8192*x1 + 1024*x2 + x3), lanes);
-        const auto v29 = stream29.keep(262144*x0 + 8192*x1 + 1024*x2 + x3, 58982u);
-        const auto v30 = fw::from_bool<float>(v29);
-        const auto v31 = v30 * v27;
-        const auto v32 = v31 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-        const auto v33 = v32 * v22;
-        const auto v34 = v33 * v25;
-        const auto v35 = v34 * fw::splat<float>(v8);
-        const auto v36 = v35 - fw::splat<float>(v7);
+        const auto v5 = v4 * fw::splat<float>(v1);
+        const auto v6 = v5 + fw::splat<float>(v0);
+        const auto v15 = v3 - fw::splat<float>(v14);
+        const auto v16 = v15 * fw::splat<float>(v12);
+        const auto v17 = v16 * fw::splat<float>(v8);
+        const auto v18 = v17 + fw::splat<float>(v10);
+        const auto v19 = -v18;
+        const auto v20 = fw::exp(v19);
+        const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) + v20;
+        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) / v22;
+        const auto v24 = fw::splat<float>(0x1.0000000000000p+0f) - v23;
+        const auto v25 = v18 * v24;
+        const auto v26 = fw::splat<float>(0x1.0000000000000p+0f) + v25;
+        const auto v28 = fw::load(in9 + (262144*x0 + 8192*x1 + 1024*x2 + x3), lanes);
+        const auto v30 = stream30.keep(262144*x0 + 8192*x1 + 1024*x2 + x3, 58982u);
+        const auto v31 = fw::from_bool<float>(v30);
+        const auto v32 = v31 * v28;
+        const auto v33 = v32 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+        const auto v34 = v33 * v23;
+        const auto v35 = v34 * v26;
+        const auto v36 = v35 * fw::splat<float>(v9);
         const auto v37 = v36 - v6;
-        const auto v38 = v37 * fw::splat<float>(v0);
-        fw::store<float>(out11 + (262144*x0 + 8192*x1 + 1024*x2 + x3), v38, lanes);
+        fw::store<float>(out11 + (262144*x0 + 8192*x1 + 1024*x2 + x3), v37, lanes);
       });
     }
   }

@@ -52,10 +52,10 @@ def fused_native_group_norm_detach_0(in0, in1, in2, out3, out4, out5, out6):
 
 @triton.jit
 def fused_sub_mul_add__to_copy_0(in0, in1, in2, in3, in4, in5, out6):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 4)
-    x0 = (pid % 4) * XBLOCK
+    y = (pid // 2)
+    x0 = (pid % 2) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v1 = tl.load(in0)
     v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
@@ -140,91 +140,97 @@ def fused_keep_native_dropout_backward__to_copy_clone_0(in0, in1, in2, in3, in4,
 
 
 @triton.jit
-def fused_native_group_norm_backward_0(in0, in1, out2, out3):
+def fused_native_group_norm_backward_0(in0, in1, in2, out3, out4):
     RBLOCK: tl.constexpr = 16
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
-    v1 = tl.load(in0 + x * 16 + r)
-    v2 = lib.widen_bf16(v1)
-    a8 = tl.full([RBLOCK], 0.0, tl.float32)
+    v3 = tl.load(in1 + x * 16 + r)
+    v4 = lib.widen_bf16(v3)
+    a12 = tl.full([RBLOCK], 0.0, tl.float32)
     for l in tl.range(0, 16, num_stages=3):
-        v3 = tl.load(in1 + (l * 512 + x * 16) + r)
-        v4 = v3 * v2
-        a8 = a8 + v3
-        v5 = lib.reduce_sum(v4, 0, False)
-        v6 = v5 / tl.full((), 65536.0, tl.float32)
-        tl.store(out2 + (l * 32 + x), v6)
-    tl.store(out3 + x * 16 + r, a8)
+        v0 = tl.load(in0 + (l * 32 + x))
+        v1 = v0.to(tl.float32)
+        v5 = tl.load(in2 + (l * 512 + x * 16) + r)
+        v6 = v5 * v4
+        a12 = a12 + v5
+        v7 = lib.reduce_sum(v6, 0, False)
+        v8 = v7 / tl.full((), 65536.0, tl.float32)
+        v9 = v8 * v1
+        v10 = v9 * v1
+        tl.store(out3 + (l * 32 + x), v10)
+    tl.store(out4 + x * 16 + r, a12)
 
 
 @triton.jit
-def fused_native_group_norm_backward_1(in0, in1, out2, out3):
+def fused_native_group_norm_backward_1(in0, in1, in2, out3, out4):
     RBLOCK: tl.constexpr = 16
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
-    v1 = tl.load(in0 + x * 16 + r)
-    v2 = lib.widen_bf16(v1)
-    a8 = tl.full([RBLOCK], 0.0, tl.float32)
+    v3 = tl.load(in1 + x * 16 + r)
+    v4 = lib.widen_bf16(v3)
+    a11 = tl.full([RBLOCK], 0.0, tl.float32)
     for l in tl.range(0, 16, num_stages=3):
-        v3 = tl.load(in1 + (l * 512 + x * 16) + r)
-        v4 = v3 * v2
-        a8 = a8 + v3
-        v5 = lib.reduce_sum(v4, 0, False)
-        v6 = v5 / tl.full((), 65536.0, tl.float32)
-        tl.store(out2 + (l * 32 + x), v6)
-    tl.store(out3 + x * 16 + r, a8)
+        v0 = tl.load(in0 + (l * 32 + x))
+        v1 = v0.to(tl.float32)
+        v5 = tl.load(in2 + (l * 512 + x * 16) + r)
+        v6 = v5 * v4
+        a11 = a11 + v5
+        v7 = lib.reduce_sum(v6, 0, False)
+        v8 = v7 / tl.full((), 65536.0, tl.float32)
+        v9 = v8 * v1
+        tl.store(out3 + (l * 32 + x), v9)
+    tl.store(out4 + x * 16 + r, a11)
 
 
 @triton.jit
 def fused_native_group_norm_backward_2(in0, in1, in2, in3, in4, in5, in6, in7, in8, in9, in10, out11):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 4)
-    x0 = (pid % 4) * XBLOCK
+    y = (pid // 2)
+    x0 = (pid % 2) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     i5 = y // 16
     v0 = tl.load(in0 + i5)
-    v1 = v0.to(tl.float32)
-    v2 = tl.load(in1 + i5)
-    v3 = tl.load(in2 + i5)
-    v4 = v3.to(tl.float32)
-    v5 = tl.load(in3 + y * 4096 + x)
-    v6 = lib.widen_bf16(v5)
-    v7 = v6 - v4
-    v8 = v7 * v1
-    v10 = tl.load(in4 + i5)
+    v1 = tl.load(in1 + i5)
+    v2 = tl.load(in2 + i5)
+    v3 = v2.to(tl.float32)
+    v4 = tl.load(in3 + y * 4096 + x)
+    v5 = lib.widen_bf16(v4)
+    v6 = v5 - v3
+    v8 = tl.fma(v6, v1, v0)
+    v9 = tl.load(in4 + i5)
+    v10 = v9.to(tl.float32)
     i16 = y % 512
     v11 = tl.load(in5 + i16)
     v12 = v11.to(tl.float32)
-    v13 = tl.load(in6 + i16)
-    v14 = v13.to(tl.float32)
-    v15 = tl.load(in7 + i5)
-    v17 = tl.load(in8 + i5)
-    v19 = v6 - v17
-    v20 = v19 * v15
-    v21 = v20 * v12
-    v22 = v21 + v14
-    v24 = lib.round_bf16(v22)
-    v25 = lib.neg(v24)
-    v26 = lib.fast_exp(v25)
-    v28 = 1.0 + v26
-    v29 = lib.fast_div(tl.full((), 1.0, tl.float32), v28)
-    v30 = 1.0 - v29
-    v32 = tl.fma(v24, v30, tl.full((), 1.0, tl.float32))
-    v34 = tl.load(in9 + y * 4096 + x)
-    v35 = lib.widen_bf16(v34)
-    v36 = tl.load(in10)
-    v37 = lib.keep8(v36, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
-    v40 = v35 * tl.where(v37, 1.1111111111111112, 0.0)
-    v42 = lib.round_bf16(v40)
-    v43 = v42 * v29
-    v44 = v43 * v32
-    v46 = lib.round_bf16(v44)
-    v48 = tl.fma(v46, v12, lib.neg(v10))
-    v49 = tl.fma(lib.neg(v8), v2, v48)
-    v50 = v49 * v1
-    v51 = lib.to_bf16(v50)
-    tl.store(out11 + y * 4096 + x, v51)
+    v13 = v12 * v10
+    v14 = tl.load(in6 + i16)
+    v15 = v14.to(tl.float32)
+    v16 = tl.load(in7 + i5)
+    v18 = tl.load(in8 + i5)
+    v20 = v5 - v18
+    v21 = v20 * v16
+    v22 = v21 * v12
+    v23 = v22 + v15
+    v25 = lib.round_bf16(v23)
+    v26 = lib.neg(v25)
+    v27 = lib.fast_exp(v26)
+    v29 = 1.0 + v27
+    v30 = lib.fast_div(tl.full((), 1.0, tl.float32), v29)
+    v31 = 1.0 - v30
+    v33 = tl.fma(v25, v31, tl.full((), 1.0, tl.float32))
+    v35 = tl.load(in9 + y * 4096 + x)
+    v36 = lib.widen_bf16(v35)
+    v37 = tl.load(in10)
+    v38 = lib.keep8(v37, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
+    v41 = v36 * tl.where(v38, 1.1111111111111112, 0.0)
+    v43 = lib.round_bf16(v41)
+    v44 = v43 * v30
+    v45 = v44 * v33
+    v47 = lib.round_bf16(v45)
+    v49 = tl.fma(v47, v13, lib.neg(v8))
+    v50 = lib.to_bf16(v49)
+    tl.store(out11 + y * 4096 + x, v50)
 
 
 @triton.jit

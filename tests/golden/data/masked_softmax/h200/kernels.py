@@ -44,26 +44,33 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_softmax_backward_data_masked_fill_mul_0(in0, in1, in2, out3):
+def fused_masked_fill__softmax_backward_data_mul_0(in0, in1, in2, out3):
     RBLOCK: tl.constexpr = 2048
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
     i3 = x // 32768
-    v12 = tl.load(in2 + i3)
+    v1 = tl.load(in1 + i3)
     i5 = x % 2048
-    v1 = tl.load(in0 + x * 2048 + r)
-    v2 = lib.widen_bf16(v1)
-    v3 = tl.load(in1 + x * 2048 + r)
-    v4 = lib.widen_bf16(v3)
-    v5 = v4 * v2
-    v6 = lib.reduce_sum(v5, 0, False)
-    v7 = lib.neg(v2)
-    v8 = tl.fma(v7, v6, v5)
-    v10 = lib.round_bf16(v8)
-    v14 = r >= lib.clamp_i32(v12)
-    v16 = r > i5
-    v17 = v16 | v14
-    v18 = tl.where(v17, tl.full((), 0.0, tl.float32), v10)
-    v19 = lib.to_bf16(v18)
-    v22 = lib.mul_bf16(v19, tl.full((), 0.125, tl.float32).to(tl.bfloat16))
-    tl.store(out3 + x * 2048 + r, v22)
+    v3 = r >= lib.clamp_i32(v1)
+    v5 = r > i5
+    v6 = v5 | v3
+    i9 = r // 8
+    v7 = i9 * 8
+    v8 = v7 <= i5
+    v9 = i9 * 8
+    v10 = v9 < lib.clamp_i32(v1)
+    v11 = v8 & v10
+    v12 = tl.load(in0 + x * 2048 + r, v11, other=0.0)
+    v13 = lib.widen_bf16(v12)
+    v15 = tl.where(v6, tl.full((), 0.0, tl.float32), v13)
+    v18 = tl.load(in2 + x * 2048 + r)
+    v19 = lib.widen_bf16(v18)
+    v20 = v19 * v15
+    v21 = lib.reduce_sum(v20, 0, False)
+    v22 = lib.neg(v15)
+    v23 = tl.fma(v22, v21, v20)
+    v25 = lib.round_bf16(v23)
+    v26 = tl.where(v6, tl.full((), 0.0, tl.float32), v25)
+    v27 = lib.to_bf16(v26)
+    v30 = lib.mul_bf16(v27, tl.full((), 0.125, tl.float32).to(tl.bfloat16))
+    tl.store(out3 + x * 2048 + r, v30)
