@@ -34,10 +34,10 @@ def fused_add_0(in0, out1):
 
 @triton.jit
 def fused_mul__to_copy_0(in0, in1, in2, out3):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 4)
-    x0 = (pid % 4) * XBLOCK
+    y = (pid // 2)
+    x0 = (pid % 2) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v0 = tl.load(in0 + y)
     v1 = tl.load(in1 + y * 4096 + x)

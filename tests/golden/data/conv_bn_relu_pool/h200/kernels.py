@@ -8,7 +8,7 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_native_batch_norm_legit_no_training_relu_0(in0, in1, in2, in3, in4, out5):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     i3 = x % 64

@@ -12,15 +12,15 @@ def fused_to_copy_amax_0(in0, out1, out2):
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
     r_ok = r < 8016
-    v0 = tl.load(in0 + x * 8016 + r, r_ok)
+    v0 = tl.load(in0 + x * 8016 + r, r_ok, other=float("-inf"))
     v1 = lib.widen_bf16(v0)
-    v2 = lib.reduce_max(tl.where(r_ok, v1, float("-inf")), 0, False)
+    v2 = lib.reduce_max(v1, 0, False)
     tl.store(out1 + x, v2)
     v6 = v2 == float("-inf")
     v7 = tl.where(v6, tl.full((), 0.0, tl.float32), v2)
     v8 = v1 - v7
-    v9 = lib.exp(v8)
-    v10 = lib.reduce_sum(tl.where(r_ok, v9, 0.0), 0, False)
+    v9 = lib.fast_exp(v8)
+    v10 = lib.reduce_sum(v9, 0, False)
     tl.store(out2 + x, v10)
 
 

@@ -17,10 +17,10 @@ def fused_clone_0(out0):
 
 @triton.jit
 def fused_index_0(in0, in1, out2):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 512)
-    x0 = (pid % 512) * XBLOCK
+    y = (pid // 256)
+    x0 = (pid % 256) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v0 = tl.load(in0 + y)
     v3 = v0 < 0
@@ -55,10 +55,10 @@ def fused_index_1(in0, in1, out2):
 
 @triton.jit
 def fused_index_2(in0, in1, out2):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 512)
-    x0 = (pid % 512) * XBLOCK
+    y = (pid // 256)
+    x0 = (pid % 256) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v0 = tl.load(in0 + y)
     v3 = v0 < 0

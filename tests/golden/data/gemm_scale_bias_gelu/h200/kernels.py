@@ -8,10 +8,10 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_mul_add_gelu_0(in0, in1, in2, out3):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 4)
-    x0 = (pid % 4) * XBLOCK
+    y = (pid // 2)
+    x0 = (pid % 2) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v1 = tl.load(in0 + x)
     v3 = tl.load(in1 + x)

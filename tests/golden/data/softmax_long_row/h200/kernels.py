@@ -18,7 +18,7 @@ def fused_softmax_0(in0, out1, out2):
     v6 = v2 == float("-inf")
     v7 = tl.where(v6, tl.full((), 0.0, tl.float32), v2)
     v8 = v1 - v7
-    v9 = lib.exp(v8)
+    v9 = lib.fast_exp(v8)
     v10 = lib.reduce_sum(v9, 0, False)
     tl.store(out2 + x, v10)
 
@@ -41,10 +41,10 @@ def fused_softmax_1(in0, in1, out2, out3):
 
 @triton.jit
 def fused_softmax_2(in0, in1, in2, out3):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 2048)
-    x0 = (pid % 2048) * XBLOCK
+    y = (pid // 1024)
+    x0 = (pid % 1024) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v0 = tl.load(in0 + y)
     v1 = tl.load(in1 + y)
@@ -93,10 +93,10 @@ def fused_softmax_backward_data_1(in0, out1):
 
 @triton.jit
 def fused_softmax_backward_data_2(in0, in1, in2, out3):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
-    y = (pid // 2048)
-    x0 = (pid % 2048) * XBLOCK
+    y = (pid // 1024)
+    x0 = (pid % 1024) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v0 = tl.load(in0 + y * 2097152 + x)
     v1 = lib.widen_bf16(v0)

@@ -132,16 +132,13 @@ def fused_keep_native_dropout_backward_sum_0(in0, in1, out2, out3):
 
 @triton.jit
 def fused_sum_0(in0, out1):
-    XBLOCK: tl.constexpr = 64
-    RBLOCK: tl.constexpr = 32
+    XBLOCK: tl.constexpr = 8
+    RBLOCK: tl.constexpr = 256
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
-    a1 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    for r0 in tl.range(0, 256, RBLOCK):
-        r = r0 + tl.arange(0, RBLOCK)[:, None]
-        v0 = tl.load(in0 + r * 2048 + x, eviction_policy="evict_first")
-        a1 = a1 + v0
-    v1 = lib.reduce_sum(a1, 0, True)
+    r = tl.arange(0, RBLOCK)[:, None]
+    v0 = tl.load(in0 + r * 2048 + x)
+    v1 = lib.reduce_sum(v0, 0, True)
     v2 = lib.to_bf16(v1)
     tl.store(out1 + x, v2)
 
@@ -247,24 +244,17 @@ def fused_native_layer_norm_backward_add_keep_native_dropout_backward_0(in0, in1
 
 @triton.jit
 def fused_native_layer_norm_backward_sum_0(in0, in1, in2, out3, out4, out5):
-    XBLOCK: tl.constexpr = 64
-    RBLOCK: tl.constexpr = 32
+    XBLOCK: tl.constexpr = 8
+    RBLOCK: tl.constexpr = 256
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
-    a1 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    a5 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    a9 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    for r0 in tl.range(0, 256, RBLOCK):
-        r = r0 + tl.arange(0, RBLOCK)[:, None]
-        v0 = tl.load(in0 + r * 2048 + x, eviction_policy="evict_first")
-        v4 = tl.load(in1 + r * 2048 + x, eviction_policy="evict_first")
-        v8 = tl.load(in2 + r * 2048 + x, eviction_policy="evict_first")
-        a1 = a1 + v0
-        a5 = a5 + v4
-        a9 = a9 + v8
-    v1 = lib.reduce_sum(a1, 0, True)
-    v5 = lib.reduce_sum(a5, 0, True)
-    v9 = lib.reduce_sum(a9, 0, True)
+    r = tl.arange(0, RBLOCK)[:, None]
+    v0 = tl.load(in0 + r * 2048 + x)
+    v4 = tl.load(in1 + r * 2048 + x)
+    v8 = tl.load(in2 + r * 2048 + x)
+    v1 = lib.reduce_sum(v0, 0, True)
+    v5 = lib.reduce_sum(v4, 0, True)
+    v9 = lib.reduce_sum(v8, 0, True)
     v2 = lib.to_bf16(v1)
     tl.store(out3 + x, v2)
     v6 = lib.to_bf16(v5)
@@ -353,20 +343,15 @@ def fused_native_layer_norm_backward_add_0(in0, in1, in2, in3, in4, in5, out6, o
 
 @triton.jit
 def fused_native_layer_norm_backward_0(in0, in1, out2, out3):
-    XBLOCK: tl.constexpr = 64
-    RBLOCK: tl.constexpr = 32
+    XBLOCK: tl.constexpr = 8
+    RBLOCK: tl.constexpr = 256
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
-    a1 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    a5 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    for r0 in tl.range(0, 256, RBLOCK):
-        r = r0 + tl.arange(0, RBLOCK)[:, None]
-        v0 = tl.load(in0 + r * 2048 + x, eviction_policy="evict_first")
-        v4 = tl.load(in1 + r * 2048 + x, eviction_policy="evict_first")
-        a1 = a1 + v0
-        a5 = a5 + v4
-    v1 = lib.reduce_sum(a1, 0, True)
-    v5 = lib.reduce_sum(a5, 0, True)
+    r = tl.arange(0, RBLOCK)[:, None]
+    v0 = tl.load(in0 + r * 2048 + x)
+    v4 = tl.load(in1 + r * 2048 + x)
+    v1 = lib.reduce_sum(v0, 0, True)
+    v5 = lib.reduce_sum(v4, 0, True)
     v2 = lib.to_bf16(v1)
     tl.store(out2 + x, v2)
     v6 = lib.to_bf16(v5)
