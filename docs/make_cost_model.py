@@ -74,9 +74,7 @@ The worst: {worst}.
 def page() -> str:
     """The text of the page."""
     parts = [
-        HEAD.format(
-            small=price.TOO_SMALL_US, good=price.GOOD_ENOUGH, finalists=price.FINALISTS, gain=fission.MUST_GAIN
-        )
+        HEAD.format(small=price.TOO_SMALL_US, good=price.GOOD_ENOUGH, finalists=price.FINALISTS, gain=fission.MUST_GAIN)
     ]
     parts += [_table(json.loads(f.read_text(encoding="utf-8"))) for f in sorted(RESULTS.glob("*-predictions.json"))]
     return "".join(parts)
