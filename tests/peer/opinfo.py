@@ -27,6 +27,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from fusewise import trace
+from fusewise.measure.machine import commit
 from fusewise.proof.compare import compare as judge
 from fusewise.proof.compare import same_bits
 
@@ -322,6 +323,7 @@ def main() -> int:
     counts = {s: sum(r.status == s for r in found) for s in ("passed", "skipped", "failed")}
     if args.out:
         settings = {"device": args.device, "samples": args.samples, "backward": args.backward, "shard": args.shard}
+        settings["commit"] = commit()
         args.out.write_text(json.dumps({"settings": settings, "rows": [asdict(r) for r in found]}, indent=1))
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 1 if counts["failed"] else 0

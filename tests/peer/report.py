@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from fusewise.measure.machine import commit, device_name, now, versions
+from fusewise.measure.machine import device_name, now, versions
 
 STATUSES = ("passed", "skipped", "failed")
 RATIO = 1.5
@@ -34,12 +34,13 @@ def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
             skipped[row["detail"].partition(":")[0]].append(f"{row['op']} {row['dtype']}")
         elif row["status"] == "passed":
             passed[row["op"]].append(row["dtype"])
-    settings = {k: v for k, v in reports[0]["settings"].items() if k != "shard"}
+    settings = {k: v for k, v in reports[0]["settings"].items() if k not in ("shard", "commit")}
+    commits = list(dict.fromkeys(str(report["settings"]["commit"]) for report in reports))
     return {
         "schema": "fusewise-opinfo/1",
         "device": device_name(settings["device"]),
         "versions": versions(),
-        "commit": commit(),
+        "commit": ", ".join(commits),  # several where the shards ran at several
         "date": now(),
         "settings": settings,
         "counts": {s: sum(c[s] for c in counts.values()) for s in STATUSES},

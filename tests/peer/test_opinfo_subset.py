@@ -56,13 +56,14 @@ def test_the_report_counts() -> None:
         fields = {"op": op, "dtype": "f32", "status": status, "samples": 2, "detail": detail, "seconds": 0.1}
         return fields | {"error": error, "eager_error": 0.5 if error else None}
 
-    settings = {"device": "cpu", "samples": 2, "backward": True, "shard": "0/2"}
+    settings = {"device": "cpu", "samples": 2, "backward": True, "shard": "0/2", "commit": "abc"}
     first = {"settings": settings, "rows": [row("add", "passed", error=0.4), row("exp", "passed", error=1.0)]}
     second = {
         "settings": settings,
         "rows": [row("rand", "skipped", "random numbers"), row("sub", "failed", "result 0")],
     }
     found = merged([first, second])
+    assert found["commit"] == "abc" and found["settings"] == {"device": "cpu", "samples": 2, "backward": True}
     assert found["counts"] == found["by_dtype"]["f32"] == {"passed": 2, "skipped": 1, "failed": 1}
     assert found["skipped"] == {"random numbers": ["rand f32"]} and found["failed"][0]["op"] == "sub"
     errors = found["errors"]
