@@ -33,29 +33,23 @@ class Shifted:
 def shifted_exps(kernel: Kernel) -> Shifted:
     """The shifted exponentials of a kernel, with the loads and the reductions around them."""
     exps: set[int] = set()
-    padded: dict[int, int] = {}  # value whose tail may be minus infinity -> its load
+    vanishing: set[int] = set()  # those that are 0 past the end of the row
+    loads: set[int] = set()
     reductions: set[int] = set()
-    for number in range(len(kernel.body)):
-        found = _shifted(kernel, number)
-        if found is None:
-            continue
-        exps.add(number)
-        value, maximum = found
-        load = _load_of(kernel, value)
-        if load is None:
-            continue
-        padded[value] = load
-        reductions.add(maximum)
-    if not exps:
-        return Shifted()
     for number, instr in enumerate(kernel.body):
-        if isinstance(instr, Reduce) and instr.op == "sum" and not instr.over_loop and instr.arg in exps:
-            value, _ = _shifted(kernel, instr.arg) or (-1, -1)
-            if value in padded:
-                reductions.add(number)
+        if found := _shifted(kernel, number):
+            exps.add(number)
+            value, maximum = found
+            load = _load_of(kernel, value)
+            if load is not None:
+                vanishing.add(number)
+                loads.add(load)
+                reductions.add(maximum)
+        elif isinstance(instr, Reduce) and instr.arg in vanishing and _sums(kernel, number):
+            reductions.add(number)
     # every other reader of such a load would meet minus infinity past the end, where nothing is stored: reductions
     # mask their own tails, so that no other care is needed
-    return Shifted(frozenset(exps), frozenset(padded.values()), frozenset(reductions))
+    return Shifted(frozenset(exps), frozenset(loads), frozenset(reductions))
 
 
 def summed_only(kernel: Kernel, exps: frozenset[int]) -> frozenset[int]:

@@ -120,7 +120,7 @@ def l2_us(l2_bytes: float, gpu: GpuModel) -> float:
 
 def issue_us(instructions: float, gpu: GpuModel) -> float:
     """Issue slots: thread instructions of every kind / (SMs x issue lanes x clock)."""
-    return _lanes_us(instructions, gpu.arch.issue_lanes_per_sm, gpu)
+    return lanes_us(instructions, gpu.arch.issue_lanes_per_sm, gpu)
 
 
 def fma_us(operations: float, gpu: GpuModel) -> float:
@@ -131,14 +131,14 @@ def fma_us(operations: float, gpu: GpuModel) -> float:
 
 def int_us(additions: float, multiplications: float, gpu: GpuModel) -> float:
     """int32 work: additions (and comparisons) and multiplications share the lanes, at their own rates."""
-    return _lanes_us(additions, gpu.arch.int32_lanes_per_sm, gpu) + _lanes_us(
+    return lanes_us(additions, gpu.arch.int32_lanes_per_sm, gpu) + lanes_us(
         multiplications, gpu.arch.int32_mul_lanes_per_sm, gpu
     )
 
 
 def special_us(operations: float, gpu: GpuModel) -> float:
     """Special functions as the hardware has them: exp2, log2, reciprocal, reciprocal root, sine, cosine."""
-    return _lanes_us(operations, gpu.arch.sfu_lanes_per_sm, gpu)
+    return lanes_us(operations, gpu.arch.sfu_lanes_per_sm, gpu)
 
 
 def waves(blocks: int, blocks_per_sm: int, gpu: GpuModel) -> float:
@@ -154,7 +154,8 @@ def tail_factor(blocks: int, blocks_per_sm: int, gpu: GpuModel) -> float:
     return math.ceil(count) / count if count else 1.0
 
 
-def _lanes_us(operations: float, lanes_per_sm: int, gpu: GpuModel) -> float:
+def lanes_us(operations: float, lanes_per_sm: int, gpu: GpuModel) -> float:
+    """A unit of so many lanes on each SM: operations of all threads / (SMs x lanes x clock)."""
     _not_negative(operations=operations)
     return operations / (gpu.sm_count * lanes_per_sm * gpu.clock_hz) * 1e6
 

@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 
 from fusewise.device.model import GpuModel
 from fusewise.device.occupancy import occupancy
-from fusewise.device.roofline import stream_bytes_per_s
 from fusewise.lower.kernel import Kernel, TritonSchedule
 from fusewise.lower.launch import memory_of
-from fusewise.lower.price import Priced, dram_bytes
+from fusewise.lower.price import Priced
 from fusewise.lower.registers import predict_resources
-from fusewise.lower.work import work_of
 from fusewise.plan.cost import value_bytes
 from fusewise.plan.decisions import Decision
 from fusewise.plan.memory import allowed_bytes, peak_bytes
@@ -116,23 +114,21 @@ class _Bundling:
         kernel = priced.kernel
         schedule = kernel.schedule
         assert isinstance(schedule, TritonSchedule)
-        work = work_of(kernel, self.plan.graph.hints())
-        if work.loops or kernel.loop or any(isinstance(a.size, int) and a.size == 0 for a in kernel.parallel):
+        if priced.work.loops or kernel.loop or any(isinstance(a.size, int) and a.size == 0 for a in kernel.parallel):
             return None
         used = priced.used or predict_resources(kernel, instructions=1.0)
         busy_us = priced.time_us - self.gpu.launch_us
-        moved = sum(dram_bytes(self.plan.graph, step, work)) / stream_bytes_per_s(self.gpu).value * 1e6
         return _Member(
             at=at,
             step=step,
             kernel=kernel,
-            programs=work.programs,
+            programs=priced.work.programs,
             regs=used.regs_per_thread,
             shared_bytes=used.shared_bytes,
             threads=schedule.num_warps * self.gpu.arch.warp_size,
             least_bytes=min(b.dtype.bytes for b in kernel.buffers),
             busy_us=busy_us,
-            moving_us=moved if priced.prediction is None else busy_us,
+            moving_us=priced.moved_us if priced.prediction is None else busy_us,
         )
 
     def _is_independent(self, group: Sequence[_Member], member: _Member) -> bool:

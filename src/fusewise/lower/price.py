@@ -32,9 +32,18 @@ TOO_SMALL_US = 5.0  # beside the launch: nothing that a schedule could save
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A kernel under the schedule that was chosen; `used` and `prediction` are None where it was not compiled."""
+    """A kernel under the schedule that was chosen.
+
+    Attributes:
+        work: what one launch of it does.
+        moved_us: its least bytes at the memory's rate.
+        floor_us: launch, and that time, at least one round trip.
+        used, prediction: None where it was not compiled.
+    """
 
     kernel: Kernel
+    work: Work
+    moved_us: float
     used: Resources | None
     prediction: Prediction | None
     floor_us: float
@@ -87,16 +96,20 @@ class Pricer:
         """
         work = work_of(kernel, plan.graph.hints())
         read, written = dram_bytes(plan.graph, step, work)
-        floor_us = self.floor_us(read + written)
+        moved_us, floor_us = self._moved_us(read + written), self.floor_us(read + written)
         if floor_us < self.gpu.launch_us + TOO_SMALL_US:
-            return Priced(kernel, None, None, floor_us)
+            return Priced(kernel, work, moved_us, None, None, floor_us)
         used = self._used(kernel, instructions)
         source = "compiled" if self._compile else "modelled"
-        return Priced(kernel, used, predict(self.gpu, work, used, read, written, source), floor_us)
+        predicted = predict(self.gpu, work, used, read, written, source)
+        return Priced(kernel, work, moved_us, used, predicted, floor_us)
 
     def floor_us(self, moved_bytes: float) -> float:
         """Launch, and the bytes at the memory's rate, at least one round trip."""
-        return self.gpu.launch_us + max(moved_bytes / stream_bytes_per_s(self.gpu).value, self.gpu.dram_latency_s) * 1e6
+        return self.gpu.launch_us + max(self._moved_us(moved_bytes), self.gpu.dram_latency_s * 1e6)
+
+    def _moved_us(self, moved_bytes: float) -> float:
+        return moved_bytes / stream_bytes_per_s(self.gpu).value * 1e6
 
     def _used(self, kernel: Kernel, instructions: float) -> Resources:
         if self._compile is None:

@@ -98,10 +98,6 @@ class Predictions:
         pairs = [(k.regs_predicted, k.regs_compiled) for r in self.rows for k in r.kernels if k.regs_compiled]
         return sum(abs(a - b) <= max(8, 0.15 * b) for a, b in pairs) / len(pairs) if pairs else 1.0
 
-    def worst(self, count: int = 5) -> list[ProgramPrediction]:
-        """The rows that are furthest off."""
-        return sorted(self.rows, key=lambda r: -abs(r.error))[:count]
-
     def to_json(self) -> dict[str, Any]:
         """As a document of the schema `fusewise-predictions/1`."""
         return {

@@ -27,7 +27,8 @@ _TURNOVER_S = 0.4e-6  # from the end of a program to the first load of the one t
 _BARRIER_CYCLES = 40
 _KEPT_OF_CACHE = 0.6  # of the last-level cache is there for rows that are read again
 _CYCLES_PER_INSTRUCTION = 2.0  # of one warp alone: its instructions wait for each other
-_CONVERT_LANES, _SHUFFLE_LANES = 64, 32  # a clock and multiprocessor, cc 8.0 to 12.0: CUDA C++ programming guide
+# lanes a clock and multiprocessor, cc 8.0 to 12.0: CUDA C++ programming guide
+_UNITS = {"convert": 64, "shuffle": 32, "shared": 32, "global": 32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,23 +122,17 @@ def _turns(section: Section, loop: Turn, threads: int) -> float:
 def _compute_us(
     gpu: GpuModel, work: Work, used: Resources, counts: Mapping[str, float], blocks: int
 ) -> tuple[float, str]:
-    arch = gpu.arch
-    lanes = {
-        "issue": arch.issue_lanes_per_sm,
-        "integer": arch.int32_lanes_per_sm,
-        "float": gpu.fp32_flops_per_s / 2 / gpu.sm_count / gpu.clock_hz,
-        "convert": _CONVERT_LANES,
-        "special": arch.sfu_lanes_per_sm,
-        "shuffle": _SHUFFLE_LANES,
-        "shared": _SHUFFLE_LANES,
-        "global": _SHUFFLE_LANES,
+    threads = work.programs * used.num_warps * gpu.arch.warp_size
+    executed = {unit: threads * count for unit, count in counts.items()}
+    times = {
+        "issue": roofline.issue_us(sum(executed.values()), gpu),
+        "integer": roofline.int_us(executed.get("integer", 0.0), 0.0, gpu),
+        "float": roofline.fma_us(executed.get("float", 0.0), gpu),
+        "special": roofline.special_us(executed.get("special", 0.0), gpu),
     }
-    executed = dict(counts, issue=sum(counts.values()))
-    share = {unit: executed.get(unit, 0.0) / rate for unit, rate in lanes.items()}
-    busiest = max(share, key=lambda unit: share[unit])
-    threads = used.num_warps * arch.warp_size
-    cycles = work.programs * threads * share[busiest] / gpu.sm_count
-    return cycles / gpu.clock_hz * 1e6 * _tail(work.programs, blocks, gpu), busiest
+    times |= {unit: roofline.lanes_us(executed.get(unit, 0.0), lanes, gpu) for unit, lanes in _UNITS.items()}
+    busiest = max(times, key=lambda unit: times[unit])
+    return times[busiest] * _tail(work.programs, blocks, gpu), busiest
 
 
 def _tail(programs: int, blocks: int, gpu: GpuModel) -> float:
