@@ -22,6 +22,7 @@ from fusewise.ir.expand.common import (
     rounded,
     stored,
     truth,
+    with_sign,
 )
 from fusewise.ir.expand.table import Context, expands
 from fusewise.ir.rounding import round_scalar
@@ -116,7 +117,7 @@ def _div_mode(c: Context, a: Operand, b: Operand, rounding_mode: str | None = No
     if not c.promoted.is_float:
         return c.give(_integer_op(c, "truncdiv", a, b))
     quotient = _quotient(c, a, b)
-    if c.promoted.is_half and c.device == "cpu" and isinstance(b, Value):
+    if c.promoted.is_half and isinstance(b, Value):
         quotient = rounded(quotient, c.promoted)  # the quotient is a 16-bit value before trunc
     return c.give(c.b.op("trunc", quotient))
 
@@ -261,7 +262,7 @@ def _atan2(c: Context, a: Value, b: Value) -> Value:
 @expands("aten.copysign.Tensor", "aten.copysign.Scalar", exactness="exact")
 def _copysign(c: Context, a: Operand, b: Operand) -> Value:
     f = _as_float(c)
-    return c.give(c.b.op("copysign", stored(f, a), stored(f, b)))
+    return c.give(c.b.op("copysign", stored(f, a), with_sign(f, stored(f, b), f.promoted)))
 
 
 @expands("aten.hypot.default", exactness="inexact")

@@ -68,6 +68,11 @@ def rounded(x: Value, dtype: DType) -> Value:
     return x.cast(dtype).cast(x.dtype)
 
 
+def with_sign(c: Context, x: Value, dtype: DType) -> Value:
+    """`x`, read as `dtype`, for a kernel that looks at its sign: CUDA's widening of an f16 NaN drops it."""
+    return c.b.where(x.ne(x), 0.0, x) if c.device != "cpu" and dtype.name == "f16" else x
+
+
 def number(x: Any) -> float:
     """A number argument as a float; raises `Unsupported` for a symbol."""
     if not isinstance(x, (bool, int, float)):

@@ -8,7 +8,7 @@ from typing import Any
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Value
 from fusewise.ir.dtypes import BOOL, DType
-from fusewise.ir.expand.common import floating, number, only_eager_is_exact, own, stored, truth
+from fusewise.ir.expand.common import floating, number, only_eager_is_exact, own, stored, truth, with_sign
 from fusewise.ir.expand.table import Context, Exactness, expands
 
 
@@ -113,8 +113,7 @@ def _signbit(c: Context, x: Value) -> Value:
         return c.give(c.b.full(x.shape, False, BOOL))
     if not x.dtype.is_float:
         return c.give(own(x) < 0)
-    value = own(x)
-    return c.give(c.b.op("copysign", 1.0, value) < 0)
+    return c.give(c.b.op("copysign", 1.0, with_sign(c, own(x), x.dtype)) < 0)
 
 
 @expands("aten.isnan.default", exactness="exact")
