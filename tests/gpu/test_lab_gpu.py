@@ -9,7 +9,7 @@ from fusewise.lab import compile as lab_compile
 from fusewise.lab.driver import CudaDriver, open_driver
 from fusewise.lab.gpu import GpuBackend, model_of
 from fusewise.lab.run import run
-from fusewise.lab.spec import VERBS, Settings, Verb
+from fusewise.lab.spec import VERBS, Settings, Spec, Verb
 
 pytestmark = pytest.mark.gpu
 
@@ -30,6 +30,13 @@ def test_every_verb_gives_exact_rows(verb: Verb, driver: CudaDriver) -> None:
     found = run(verb, Settings(**SMALL), backend)  # type: ignore[arg-type]
     assert found.rows and not found.wrong, [row.tag for row in found.wrong]
     assert found.machine["driver, before"]
+
+
+def test_a_kernel_that_was_compiled_before_still_says_what_it_uses(driver: CudaDriver) -> None:
+    """With a driver NVRTC would take the second one from its cache, without a word."""
+    model = model_of(driver.name)
+    first, again = (lab_compile.compile_row(Spec("fused", 7, 4096), 256, model).resources for _ in range(2))
+    assert first == again and first.regs_per_thread >= 8
 
 
 def test_the_published_protocol_runs(driver: CudaDriver) -> None:

@@ -20,11 +20,12 @@ from fusewise.lab.offline import compile_modes, verdict_of
 from fusewise.lab.spec import Settings, Spec
 
 DEVICES = ("a100", "h200", "rtx5090")
+nvrtc = lab_compile.core
 
 
 @pytest.fixture(autouse=True)
 def _with_ptxas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where NVRTC is here: these tests are about the PTX text."""
+    """Also where NVRTC is here: most of these tests are about the PTX text."""
     lab_compile.compiler_name.cache_clear()
     monkeypatch.setattr(lab_compile, "core", lambda: None)
 
@@ -73,6 +74,19 @@ def test_what_needs_nvrtc_says_so() -> None:
         compile_row(Spec("fused", 4, 4096), 256, load_gpu("mi300x"))
     with pytest.raises(CompileFailed, match="no resource usage"):
         parse_usage("nothing", 256)
+
+
+@pytest.mark.parametrize("phase", [0, 1])
+@pytest.mark.parametrize("kind", ["phases_two", "phases_one", "fat_published", "fat"])
+def test_nvrtc_says_what_a_kernel_uses(kind: Any, phase: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if nvrtc() is None:
+        pytest.skip("cuda-core with NVRTC is not here")
+    monkeypatch.setattr(lab_compile, "core", nvrtc)
+    spec = Spec(kind, 4, 4096, live=48 if kind.startswith("fat") else 0, max_regs=40 if kind == "fat" else 0)
+    found = [compile_row(spec, 256, load_gpu("h200"), phase) for _ in range(2)]
+    assert found[0].cubin[:4] == b"\x7fELF" and found[0].resources == found[1].resources
+    used = found[0].resources
+    assert 8 <= used.regs_per_thread <= 64 and bool(used.spill_store_bytes) == (kind == "fat")
 
 
 def test_without_any_compiler_one_line_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

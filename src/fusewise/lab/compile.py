@@ -61,14 +61,12 @@ def compile_row(spec: Spec, block: int, model: GpuModel, phase: int = 0) -> Comp
 @functools.cache
 def core() -> Any:
     """The module cuda.core with a working NVRTC; None where either is missing."""
-    for name in ("cuda.core", "cuda.core.experimental"):  # up to 0.4 it had the second name
-        try:
-            module = importlib.import_module(name)
-            module.Program('extern "C" __global__ void probe() {}', "c++", module.ProgramOptions(arch="sm_90"))
-        except Exception:  # no package, or no libnvrtc: each version of the package has its own error
-            continue
-        return module
-    return None
+    try:
+        module = importlib.import_module("cuda.core")
+        module.Program('extern "C" __global__ void probe() {}', "c++", _options(module, 90))
+    except Exception:  # no package, or no libnvrtc: each version of the package has its own error
+        return None
+    return module
 
 
 @functools.cache
@@ -102,14 +100,24 @@ def parse_usage(log: str, block: int) -> Resources:
     )
 
 
+def _options(module: Any, arch: int, max_regs: int = 0) -> Any:
+    """NVRTC's options; `max_regs`: 0 for no cap.
+
+    Where a driver is present, NVRTC keeps what it compiled on disk, and what comes from there has no log to read the
+    resources from: hence no cache.
+    """
+    options: dict[str, Any] = {"arch": f"sm_{arch}", "std": "c++17", "ptxas_options": ["-v"], "no_cache": True}
+    if max_regs:
+        options["max_register_count"] = max_regs
+    return module.ProgramOptions(**options)
+
+
 def _by_nvrtc(spec: Spec, block: int, arch: int, phase: int) -> Compiled:
     module = core()
-    options: dict[str, Any] = {"arch": f"sm_{arch}", "std": "c++17", "ptxas_options": ["-v"]}
-    if spec.max_regs:
-        options["max_register_count"] = spec.max_regs
     log = io.StringIO()
     try:
-        program = module.Program(cuda_source.source_of(spec, block, phase), "c++", module.ProgramOptions(**options))
+        options = _options(module, arch, spec.max_regs)
+        program = module.Program(cuda_source.source_of(spec, block, phase), "c++", options)
         code = program.compile("cubin", logs=log)
     except Exception as error:  # NVRTCError has moved between versions of cuda-core
         first = next((line for line in str(error).splitlines() if "error" in line), str(error).strip()[:200])
