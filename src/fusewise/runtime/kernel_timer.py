@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from fusewise.capture.types import TO_TORCH
 from fusewise.codegen.triton import module
@@ -37,6 +38,10 @@ class KernelTimer:
         elements = buffer_elements(kernel, hints)
         if elements is None:
             return None
+        with unset_fake_temporarily():  # a forward is compiled while tensors are fake
+            return self._time(kernel, elements, hints)
+
+    def _time(self, kernel: Kernel, elements: list[int], hints: Mapping[str, int]) -> float | None:
         try:
             buffers = [
                 torch.zeros(elements[n], dtype=TO_TORCH[b.dtype.name], device=self.device)
