@@ -73,3 +73,15 @@ def test_origins_name_the_users_code_or_the_module() -> None:
     (traced,) = trace_fn(lambda x: torch.relu(x), (torch.randn(3, 4),))
     captured = import_graph(traced.gm, traced.example_inputs, "balanced")
     assert {n.origin.file for n in captured.graph if n.op != "input"} == {__file__}
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_gpus_group_norm_gives_row_major_results(backward: bool) -> None:
+    """As ATen's kernels do; a CPU's keep channels-last."""
+    x = torch.randn(2, 8, 4, 4).contiguous(memory_format=torch.channels_last).requires_grad_(backward)
+    model = nn.GroupNorm(2, 8)
+    row_major, channels_last = (128, 16, 4, 1), (128, 1, 32, 8)
+    for device, wanted in ((None, channels_last), ("cuda", row_major)):
+        first = trace_fn(model, (x,), device=device)[0].gm
+        (output,) = first.graph.find_nodes(op="output")
+        assert output.args[0][0].meta["val"].stride() == wanted

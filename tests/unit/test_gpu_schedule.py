@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fusewise.plan.gpu_schedule import OVERHEAD_REGISTERS, REGISTERS, choose_gpu_schedule
@@ -134,3 +136,13 @@ def test_candidates_differ() -> None:
     for of in [rows(100), rows(4096), rows(1 << 17), shape([parallel("x0", 1 << 24)], {"x0": 1})]:
         found = choose_gpu_schedule(of, SMS)
         assert len(found) == len(set(found)) >= 2
+
+
+def test_neighbours_that_draw_together_lie_along_the_inner_axis() -> None:
+    """Channels-last read, row-major written and numbered: a channel's bytes weigh a little more, the draws decide."""
+    axes = [parallel("n", 16), parallel("c", 512), parallel("p", 4096)]
+    points = 16 * 512 * 4096
+    plain = shape(axes, {"c": 2 * points + 4096, "p": 2 * points})
+    assert best(plain).x_axes == ("c",)
+    drawing = replace(plain, drawn_along=frozenset({"p"}))
+    assert best(drawing).x_axes == ("p",) and best(drawing).y_axes[-1] == "c"

@@ -97,6 +97,8 @@ def trace_fn(
 
     def compile_fn(gm: GraphModule, inputs: Sequence[Any]) -> Any:
         drop_idle_dropout(gm)
+        if retarget:
+            _row_major_group_norms(gm)
         return backend(gm, inputs)
 
     with mode, torch._dynamo.config.patch(automatic_dynamic_shapes=False):
@@ -164,6 +166,15 @@ def _trace_backward(result: Any) -> None:
     if leaves:
         # gradients are returned, not accumulated: the user's parameters stay as they are
         torch.autograd.grad(roots, leaves, [torch.empty_like(t) for t in roots], allow_unused=True)
+
+
+def _row_major_group_norms(gm: GraphModule) -> None:
+    """In Dynamo's graph: a GPU's group norm copies its operand to row-major, a CPU's takes channels-last as it is."""
+    for node in gm.graph.nodes:
+        if node.target in (torch.nn.functional.group_norm, torch.group_norm) and node.args:
+            with gm.graph.inserting_before(node):
+                node.update_arg(0, gm.graph.call_method("contiguous", (node.args[0],)))
+    gm.recompile()
 
 
 def _statistics_in_float32(node: Node) -> None:

@@ -112,7 +112,10 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
     moved = {"in": 0, "out": 0}
     counted: set[tuple[int, object]] = set()
     furthest = 0
+    drawn: set[str] = set()
     for number, instr in enumerate(body.instrs):
+        if isinstance(instr, Random):
+            drawn |= {a for a in instr.element.axes() if hint(instr.element.coefficient(a), hints) == 1}
         if not isinstance(instr, (Load, Store)):
             continue
         buffer = body.buffers[instr.buffer]
@@ -139,6 +142,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
         live_elements=_live(body, is_element if body.reduce else [bool(v) for v in body.varies]),
         instructions=sum(_instructions(i) for i in body.instrs),
         max_offset=furthest,
+        drawn_along=frozenset(drawn),
     )
 
 

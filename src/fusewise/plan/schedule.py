@@ -32,6 +32,7 @@ class KernelShape:
         live_elements: element values that are alive at once when the row is on chip.
         instructions: arithmetic a point of the axes (from `ir.ops`).
         max_offset: greatest element offset of an access.
+        drawn_along: axes along which neighbours draw their random numbers from one block.
     """
 
     axes: tuple[AxisShape, ...]
@@ -43,6 +44,7 @@ class KernelShape:
     live_elements: int
     instructions: float
     max_offset: int
+    drawn_along: frozenset[str] = frozenset()
 
     @property
     def parallel(self) -> tuple[AxisShape, ...]:
