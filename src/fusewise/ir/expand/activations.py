@@ -57,7 +57,7 @@ def _gelu_backward(c: Context, grad: Value, x: Value, approximate: str = "none")
     return c.give(dy * _fused(c, v, pdf, cdf))
 
 
-@expands("aten.silu.default")
+@expands("aten.silu.default", exactness="cuda")
 def _silu(c: Context, x: Value) -> Value:
     v = real(x)
     return c.give(v / (1.0 + c.b.op("exp", -v)))
@@ -74,7 +74,7 @@ def _tanh_softplus(c: Context, x: Value) -> Value:
     return c.b.op("tanh", c.b.op("log1p", c.b.op("exp", x)))
 
 
-@expands("aten.mish.default")
+@expands("aten.mish.default", exactness="cuda")
 def _mish(c: Context, x: Value) -> Value:
     v = real(x)
     return c.give(v * _tanh_softplus(c, v))
@@ -87,7 +87,7 @@ def _mish_backward(c: Context, grad: Value, x: Value) -> Value:
     return c.give(real(grad) * (t + v * sigmoid(c, v) * (1.0 - t * t)))
 
 
-@expands("aten.softplus.default")
+@expands("aten.softplus.default", exactness="cuda")
 def _softplus(c: Context, x: Value, beta: Scalar = 1, threshold: Scalar = 20) -> Value:
     v = real(x)
     scaled = v * number(beta)
@@ -95,7 +95,7 @@ def _softplus(c: Context, x: Value, beta: Scalar = 1, threshold: Scalar = 20) ->
     return c.give(c.b.where(scaled > number(threshold), v, soft))
 
 
-@expands("aten.softplus_backward.default")
+@expands("aten.softplus_backward.default", exactness="cuda")
 def _softplus_backward(c: Context, grad: Value, x: Value, beta: Scalar, threshold: Scalar) -> Value:
     v, dy = real(x), real(grad)
     scaled = v * number(beta)
@@ -121,7 +121,7 @@ def _hardswish(c: Context, x: Value) -> Value:
     return c.give(_sixth(c, v * _relu6_shifted(c, v)))
 
 
-@expands("aten.hardswish_backward.default")
+@expands("aten.hardswish_backward.default", exactness="cuda")
 def _hardswish_backward(c: Context, grad: Value, x: Value) -> Value:
     v, dy = real(x), real(grad)
     inside = dy * (v / 3.0 + 0.5)
@@ -151,7 +151,7 @@ def _leaky_relu_backward(c: Context, grad: Value, x: Value, slope: Scalar, is_re
     return c.give(c.b.where(real(x) > 0, dy, dy * number(slope)))
 
 
-@expands("aten.elu.default")
+@expands("aten.elu.default", exactness="cuda")
 def _elu(c: Context, x: Value, alpha: Scalar = 1, scale: Scalar = 1, input_scale: Scalar = 1) -> Value:
     v = real(x)
     negative = c.b.op("expm1", v * number(input_scale)) * _product(c, v, alpha, scale)
@@ -163,17 +163,17 @@ def _product(c: Context, like: Value, a: Scalar, b: Scalar) -> Value:
     return c.b.const(a, like.dtype) * number(b)
 
 
-@expands("aten.celu.default")
+@expands("aten.celu.default", exactness="cuda")
 def _celu(c: Context, x: Value, alpha: Scalar = 1.0) -> Value:
     return _elu(c, x, alpha, 1.0, 1.0 / number(alpha))
 
 
-@expands("aten.selu.default")
+@expands("aten.selu.default", exactness="cuda")
 def _selu(c: Context, x: Value) -> Value:
     return _elu(c, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1.0)
 
 
-@expands("aten.elu_backward.default")
+@expands("aten.elu_backward.default", exactness="cuda")
 def _elu_backward(
     c: Context, grad: Value, alpha: Scalar, scale: Scalar, input_scale: Scalar, is_result: bool, x: Value
 ) -> Value:
@@ -198,7 +198,7 @@ def _tanh_backward(c: Context, grad: Value, y: Value) -> Value:
     return c.give(real(grad) * (1.0 - t * t))
 
 
-@expands("aten.logit_backward.default")
+@expands("aten.logit_backward.default", exactness="cuda")
 def _logit_backward(c: Context, grad: Value, x: Value, eps: float | None = None) -> Value:
     v, dy = real(x), real(grad)
     slope = dy / (v * (1.0 - v))
@@ -208,7 +208,7 @@ def _logit_backward(c: Context, grad: Value, x: Value, eps: float | None = None)
     return c.give(c.b.where((v < low) | (v > high), 0.0, slope))
 
 
-@expands("aten.log_sigmoid_forward.default")
+@expands("aten.log_sigmoid_forward.default", exactness="cuda")
 def _log_sigmoid(c: Context, x: Value) -> Result:
     strides = c.out.strides
     if c.device == "cpu" and not same_all(strides, contiguous_strides(x.shape)):
@@ -227,7 +227,7 @@ def _log_sigmoid(c: Context, x: Value) -> Result:
     return out, c.b.full(spec.shape, 0.0, spec.dtype)
 
 
-@expands("aten.log_sigmoid_backward.default")
+@expands("aten.log_sigmoid_backward.default", exactness="cuda")
 def _log_sigmoid_backward(c: Context, grad: Value, x: Value, buffer: Value) -> Value:
     v, dy = real(x), real(grad)
     e = c.b.op("exp", -c.b.op("abs", v)) if c.device != "cpu" else real(buffer)

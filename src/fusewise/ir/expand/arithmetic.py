@@ -319,7 +319,7 @@ def _fmin(c: Context, a: Value, b: Value) -> Value:
     return c.give(_ignoring_nan(c, "minimum", a, b))
 
 
-@expands("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other", exactness="inexact")
+@expands("aten.xlogy.Tensor", "aten.xlogy.Scalar_Self", "aten.xlogy.Scalar_Other", exactness="cuda")
 def _xlogy(c: Context, a: Operand, b: Operand) -> Value:
     f = _as_float(c)
     x, y = stored(f, a), stored(f, b)
@@ -327,7 +327,12 @@ def _xlogy(c: Context, a: Operand, b: Operand) -> Value:
     return c.give(c.b.where(y.ne(y), math.nan, value))
 
 
-@expands("aten.special_xlog1py.default", "aten.special_xlog1py.self_scalar", "aten.special_xlog1py.other_scalar")
+@expands(
+    "aten.special_xlog1py.default",
+    "aten.special_xlog1py.self_scalar",
+    "aten.special_xlog1py.other_scalar",
+    exactness="cuda",
+)
 def _xlog1py(c: Context, a: Operand, b: Operand) -> Value:
     f = _as_float(c)
     x, y = stored(f, a), stored(f, b)
@@ -335,7 +340,7 @@ def _xlog1py(c: Context, a: Operand, b: Operand) -> Value:
     return c.give(c.b.where(y.ne(y), math.nan, value))
 
 
-@expands("aten.logaddexp.default")
+@expands("aten.logaddexp.default", exactness="cuda")
 def _logaddexp(c: Context, a: Value, b: Value) -> Value:
     x, y = stored(c, a), stored(c, b)
     high = c.b.op("maximum", x, y)
@@ -372,7 +377,7 @@ def _fma(c: Context, a: Operand, b: Operand, d: Operand) -> Value:
     return c.give(c.b.op("fma", c.compute(a), c.compute(b), c.compute(d)))
 
 
-@expands("aten.addcdiv.default", exactness="cpu")
+@expands("aten.addcdiv.default", exactness="exact")
 def _addcdiv(c: Context, a: Value, b: Value, d: Value, value: Scalar = 1) -> Value:
     x, y, z = stored(c, a), stored(c, b), stored(c, d)
     factor = c.compute(value)
@@ -391,12 +396,12 @@ def _lerp(c: Context, start: Value, end: Value, weight: Value) -> Value:
     return c.b.where(c.b.op("abs", weight) < 0.5, near, far)
 
 
-@expands("aten.lerp.Scalar", exactness="cpu")
+@expands("aten.lerp.Scalar", exactness="exact")
 def _lerp_scalar(c: Context, a: Value, b: Value, weight: Scalar) -> Value:
     return c.give(_lerp(c, own(a), own(b), c.compute(weight)))
 
 
-@expands("aten.lerp.Tensor", exactness="inexact")
+@expands("aten.lerp.Tensor", exactness="cuda")
 def _lerp_tensor(c: Context, a: Value, b: Value, weight: Value) -> Value:
     return c.give(_lerp(c, own(a), own(b), own(weight)))
 
