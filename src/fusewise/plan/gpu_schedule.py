@@ -126,7 +126,11 @@ def _row(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
     if static and _row_fits(shape, block):
         for warps, x_block in _row_shapes(shape, block, rows, sm_count):
             found.append(TritonSchedule((), x_axes, 1, x_block, block, True, warps))
-        return found
+        if _row_warps(shape, block) < MAX_WARPS:
+            return found
+        # a program that fills a multiprocessor leaves nobody to load while it computes: it may be better to read the
+        # row again, from the cache
+        del found[1:]
     # one row a program: many warps with little each hide the latency of its passes (H200, softmax backward
     # of 4096 x 32768: 16 warps 201 us, 8 warps 259)
     for warps, elements in ((16, 16), (32, 4), (8, 16), (4, 16)):
