@@ -78,7 +78,7 @@ def test_a_row_stays_on_chip(columns: int) -> None:
     assert found.x_block * found.r_block + OVERHEAD_REGISTERS * threads <= REGISTERS
 
 
-@pytest.mark.parametrize(("columns", "warps"), [(1024, 1), (4096, 4), (8192, 8)])
+@pytest.mark.parametrize(("columns", "warps"), [(1024, 1), (2048, 2), (8192, 8)])
 def test_a_row_takes_a_warp_for_1024_elements(columns: int, warps: int) -> None:
     assert best(rows(columns)).num_warps == warps
 
@@ -95,7 +95,26 @@ def test_a_row_that_does_not_fit_is_walked() -> None:
 
 
 def test_few_rows_get_more_warps() -> None:
-    assert best(rows(4096, count=8)).num_warps > best(rows(4096)).num_warps
+    assert best(rows(8192, count=8)).num_warps > best(rows(8192)).num_warps
+
+
+def test_rows_of_4096_take_a_warp_for_512_elements() -> None:
+    light = best(rows(4096))
+    heavy = best(replace(rows(4096), instructions=90.0))
+    assert (light.num_warps, light.x_block) == (16, 2) and (heavy.num_warps, heavy.x_block) == (8, 1)
+
+
+def test_a_row_that_fills_a_multiprocessor_may_be_read_twice() -> None:
+    found = choose_gpu_schedule(rows(32768), SMS)
+    assert found[0].persistent and not any(s.persistent for s in found[1:])
+    assert all(s.persistent for s in choose_gpu_schedule(rows(8192), SMS))
+
+
+def test_a_walk_over_columns_has_tiles_in_flight_within_shared_memory() -> None:
+    axes = [parallel("x0", 65536), row("r0", 4096)]
+    narrow, wide = (choose_gpu_schedule(shape(axes, {"x0": 1 << 30}, access), SMS) for access in ((2, 2), (8,) * 12))
+    assert narrow[0].num_stages == 3
+    assert all(3 * s.x_block * s.r_block * 96 <= 49152 or s.num_stages == 1 for s in wide)
 
 
 def test_columns_are_read_in_whole_segments() -> None:

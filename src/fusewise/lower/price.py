@@ -26,7 +26,7 @@ Compile = Callable[[Kernel], Resources]
 
 FINALISTS = 3
 GOOD_ENOUGH = 1.15  # time / floor up to which no other schedule is compiled
-_WORTH_IT = 0.92  # of the first's time: the order of the schedules was measured, small predicted gains are noise
+_WORTH_IT = 0.95  # of the first's time: the order of the schedules was measured, small predicted gains are noise
 TOO_SMALL_US = 5.0  # beside the launch: nothing that a schedule could save
 
 

@@ -18,6 +18,8 @@ VECTOR_BYTES = 16  # widest access of a thread
 REGISTERS = 65536  # of one multiprocessor, on every GPU since cc 3.5
 OVERHEAD_REGISTERS = 24  # addresses, masks, row values: a thread's registers that hold no elements
 MAX_WARPS = 32
+_MUCH_ARITHMETIC = 48  # instructions a point from which a row's own arithmetic counts
+_PIPELINE_BYTES = 49152  # of shared memory for the tiles that a loop has in flight: what every GPU gives a program
 INDEX_LIMIT = 2**31 - 2**20  # a last tile may reach past the size by less than 2^20
 
 
@@ -131,9 +133,9 @@ def _row(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
         # a program that fills a multiprocessor leaves nobody to load while it computes: it may be better to read the
         # row again, from the cache
         del found[1:]
-    # one row a program: many warps with little each hide the latency of its passes (H200, softmax backward
-    # of 4096 x 32768: 16 warps 201 us, 8 warps 259)
-    for warps, elements in ((16, 16), (32, 4), (8, 16), (4, 16)):
+    # one row a program: many warps with little each hide the latency of its passes (H200, softmax of 4096 x 32768,
+    # forward and backward: 32 warps 131 and 196 us, 16 warps 149 and 204, 8 warps 156 and 201)
+    for warps, elements in ((32, 16), (32, 4), (16, 32), (16, 16), (8, 16), (4, 16)):
         # a size that changes is served by its hint: a longer row takes more turns
         r_block = min(_power(length, 32 * elements), warps * 32 * elements)
         found.append(TritonSchedule((), x_axes, 1, 1, r_block, False, min(warps, r_block // (32 * elements))))
@@ -177,6 +179,11 @@ def _row_shapes(shape: KernelShape, block: int, rows: int, sm_count: int) -> lis
         warps = max(warps, min(MAX_WARPS // 2, block // (32 * 8)))
     less, more = max(1, warps // 2), min(MAX_WARPS, warps * 2)
     found = [(warps, 1), (more, 1), (less, 1)]
+    if 4096 <= block < 8192 and rows >= 4 * sm_count and shape.passes > 1 and len(shape.access_bytes) > 1:
+        # H200, 16384 x 4096 bf16: a layer norm takes 68.5 us with 16 warps for two rows, 70.6 with 8 a row, 71.4 with
+        # 4; one of gelu, dropout and residual 116.5, 107.8 and 114.7 us
+        light = shape.instructions < _MUCH_ARITHMETIC
+        found = [(min(MAX_WARPS, 4 * warps), 2), *found] if light else [(more, 1), (warps, 1)]
     if block * 2 <= 32 * 32 * warps and rows >= 4 * sm_count:
         found.append((warps, 2))
     return found
@@ -220,7 +227,10 @@ def _column(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
         whole = _power(length, 1)
         if static and whole * x_block * max(1, shape.live_elements) <= 32 * warps * 64:
             persistent, r_block = True, whole
-        found.append(TritonSchedule((), x_axes, 1, x_block, r_block, persistent, warps))
+        # three tiles in flight (H200, weight gradients of a group norm with dropout, channels-last: 76 us, else 107)
+        in_flight = 3 * x_block * r_block * sum(shape.access_bytes)
+        stages = 3 if not persistent and in_flight <= _PIPELINE_BYTES else 1
+        found.append(TritonSchedule((), x_axes, 1, x_block, r_block, persistent, warps, stages))
     # enough programs first, then wide segments
     found.sort(key=lambda s: -(-columns // s.x_block) < sm_count)
     return found
