@@ -19,6 +19,7 @@ from fusewise.codegen.triton_index import aligned_sizes, make_tile, programs_of
 from fusewise.errors import LaunchFailed
 from fusewise.ir.sizes import hint
 from fusewise.lower.launch import LaunchUnit, members_of
+from fusewise.lower.parallel import side_by_side
 from fusewise.runtime.gpu_resources import Resources, read_resources
 from fusewise.runtime.program import Launch
 from fusewise.runtime.triton_compile import (
@@ -129,19 +130,16 @@ class Launcher:
 def build_launchers(
     source: str, kernels: Sequence[LaunchUnit], device: str, later: Collection[str] = ()
 ) -> dict[str, Launch]:
-    """The launch function of each kernel of a generated module, by name; the aligned variants are compiled at once.
+    """The launch function of each kernel of a generated module, by name; the aligned variants are compiled at once, side
+    by side: Triton's passes and its assembler run outside Python.
 
     Args:
         device: `cuda` or `cuda:1`.
         later: kernels that are compiled when they are first called.
     """
-    found: dict[str, Launch] = {}
-    for kernel in kernels:
-        launcher = Launcher(source, kernel, torch.device(device))
-        if kernel.name not in later:
-            launcher.compiled(True)
-        found[kernel.name] = launcher.launch
-    return found
+    launchers = {kernel.name: Launcher(source, kernel, torch.device(device)) for kernel in kernels}
+    side_by_side(lambda launcher: launcher.compiled(True), [x for n, x in launchers.items() if n not in later])
+    return {name: launcher.launch for name, launcher in launchers.items()}
 
 
 def grid_of(kernel: LaunchUnit, sizes: Mapping[str, int]) -> int:
