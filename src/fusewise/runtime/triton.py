@@ -130,7 +130,7 @@ class Launcher:
 def build_launchers(
     source: str, kernels: Sequence[LaunchUnit], device: str, later: Collection[str] = ()
 ) -> dict[str, Launch]:
-    """The launch function of each kernel of a generated module, by name; the aligned variants are compiled at once, side
+    """The launch function of each kernel of a generated module, by name; aligned variants are compiled at once, side
     by side: Triton's passes and its assembler run outside Python.
 
     Args:
