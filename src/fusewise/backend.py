@@ -17,6 +17,7 @@ from torch._dynamo.utils import counters
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
+from fusewise.capture.checks import check_classes
 from fusewise.capture.partition import partition, torch_partition
 from fusewise.capture.random import drop_idle_dropout, make_random_explicit
 from fusewise.capture.reference import boxed_eager, has_collectives
@@ -82,6 +83,7 @@ class Backend:
             keep_inference_input_mutations=True,
         )
         drop_idle_dropout(gm)
+        check_classes(gm)
         try:
             compiled: Compiled = aot(gm, example_inputs)
         except _NOT_OURS:

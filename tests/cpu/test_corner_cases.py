@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._C import DispatchKey
 
 from fusewise import trace
 from fusewise.backend import backend_for
@@ -523,6 +524,33 @@ def test_data_that_an_op_refuses_gives_eagers_kind_of_error(name: str) -> None:
         with pytest.raises(eager.type) as ours:
             compiled(a, torch.tensor([wrong, 0]))
         assert ours.type is eager.type
+
+
+@pytest.fixture
+def torch_traces_no_classes() -> Iterator[None]:
+    """One-hot is traced as by torch 2.11, without a check of its classes."""
+    op = torch.ops.aten.one_hot.default
+    kernels = dict(op.py_kernels)
+    op.py_kernels.pop(DispatchKey.CompositeImplicitAutograd, None)
+    op._dispatch_cache.clear()
+    yield
+    op.py_kernels.update(kernels)
+    op._dispatch_cache.clear()
+
+
+@pytest.mark.usefixtures("torch_traces_no_classes")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_classes_are_checked_where_torch_traces_no_check(dynamic: bool) -> None:
+    def fn(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        return F.one_hot(i, num_classes=x.shape[0]) * 2 + F.one_hot(i, 4)
+
+    x = torch.randn(4)
+    compiled = torch.compile(fn, backend=STRICT, dynamic=dynamic)
+    assert torch.equal(compiled(x, torch.tensor([3, 0])), fn(x, torch.tensor([3, 0])))
+    for wrong, message in ((4, "smaller than num_classes"), (-1, "non-negative")):
+        for way in (fn, compiled):
+            with pytest.raises(RuntimeError, match=message):
+                way(x, torch.tensor([0, wrong]))
 
 
 def test_indexes_of_every_kind() -> None:

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
+from fusewise.capture.checks import check_classes
 from fusewise.capture.partition import partition
 from fusewise.capture.random import drop_idle_dropout, make_random_explicit
 from fusewise.capture.symbols import hint_of
@@ -97,6 +98,7 @@ def trace_fn(
 
     def compile_fn(gm: GraphModule, inputs: Sequence[Any]) -> Any:
         drop_idle_dropout(gm)
+        check_classes(gm)
         if retarget:
             _row_major_group_norms(gm)
         return backend(gm, inputs)
