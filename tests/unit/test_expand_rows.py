@@ -52,6 +52,21 @@ def test_rms_norm_gradient_is_autograds(weighted: bool) -> None:
         torch.testing.assert_close(torch.from_numpy(ours), leaf.grad)
 
 
+@pytest.mark.parametrize(
+    "name", ["aten._native_batch_norm_legit_no_training.default", "aten._native_batch_norm_legit_functional.default"]
+)
+def test_a_gpu_saves_the_running_statistics_where_a_cpu_saves_nothing(name: str) -> None:
+    maker = Maker(torch.float64, 4)
+    x, weight, bias, mean, variance = (maker.normal(4, 3, 5), *(maker.normal(3) for _ in range(3)), maker.positive(3))
+    training = [False] if "functional" in name else []
+    args = [x, weight, bias, mean, variance, *training, 0.1, 1e-5]
+    saved = {"cpu": (x[:0, 0, 0], x[:0, 0, 0]), "cuda": (mean, torch.rsqrt(variance + 1e-5))}
+    for device, wanted in saved.items():
+        graph, tensors = graph_of(name, args, device=device)
+        for ours, eager in zip(run(graph, [t.numpy() for t in tensors])[1:3], wanted, strict=True):
+            torch.testing.assert_close(torch.from_numpy(ours), eager)
+
+
 def test_every_row_has_a_sample() -> None:
     assert set(TABLE) - {s.name for s in SAMPLES} - REFUSALS - NOT_ON_A_CPU == set()
 

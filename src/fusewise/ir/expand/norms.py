@@ -284,6 +284,15 @@ def _saved_empty(c: Context, which: int) -> Value | None:
     return None if spec is None else c.b.full(spec.shape, 0.0, spec.dtype)
 
 
+def _saved_running(c: Context, x: Value, mean: Value, variance: Value, eps: float) -> tuple[Value | None, Value | None]:
+    """Results 1 and 2 without training: the statistics that were used, which a GPU gives; a CPU gives empty tensors."""
+    spec = c.outs[1]
+    if spec is None or spec.shape == (0,):
+        return _saved_empty(c, 1), _saved_empty(c, 2)
+    dtype = real(x).dtype
+    return c.give(c.b.op("copy", mean).cast(dtype), 1), c.give(_inverse_root(c, variance.cast(dtype) + eps), 2)
+
+
 @expands("aten._native_batch_norm_legit_no_training.default")
 def _batch_norm_eval(
     c: Context,
@@ -296,7 +305,7 @@ def _batch_norm_eval(
     eps: float,
 ) -> Result:
     out = _by_running(c, x, weight, bias, mean, variance, number(eps))
-    return c.give(out), _saved_empty(c, 1), _saved_empty(c, 2)
+    return c.give(out), *_saved_running(c, x, mean, variance, number(eps))
 
 
 @expands("aten._native_batch_norm_legit.no_stats")
@@ -322,7 +331,8 @@ def _batch_norm_functional(
     if not training:
         out = c.give(_by_running(c, x, weight, bias, running_mean, running_var, number(eps)))
         mean, variance = c.b.op("copy", running_mean), c.b.op("copy", running_var)
-        return out, _saved_empty(c, 1), _saved_empty(c, 2), c.give(mean, 3), c.give(variance, 4)
+        saved = _saved_running(c, x, running_mean, running_var, number(eps))
+        return out, *saved, c.give(mean, 3), c.give(variance, 4)
     out, mean, inverse, variance = _train(c, x, weight, bias, number(eps))
     new_mean = _running(c, running_mean, mean, number(momentum))
     new_var = _running(c, running_var, _unbiased(c, x, variance), number(momentum))
