@@ -43,9 +43,20 @@ def test_the_bits_are_those_of_each_kernel_alone(name: str, shift: int, dynamic:
     together, plan = run(function, args, options, dynamic)
     taken = sum(d.taken for d in plan.decisions if d.kind != "launch")
     apart, plain = run(function, args, Options(strict=True, fuel=taken), dynamic)
-    assert plan.bundles and not plain.bundles and len(plan.kernels) == len(plain.kernels)
-    for one, other in zip(tree_leaves(together), tree_leaves(apart), strict=True):
+    assert not plain.bundles and len(plan.kernels) == len(plain.kernels)
+    if dynamic and name == "small_norms":  # rows of one unknown length are one kernel: nothing is left to bundle
+        assert not plan.bundles and len(plan.kernels) == 1
+    else:
+        assert plan.bundles
+    pairs = list(zip(tensors(together), tensors(apart), strict=True))
+    assert pairs
+    for one, other in pairs:
         assert torch.equal(one, other)
+
+
+def tensors(value: object) -> list[torch.Tensor]:
+    """Its tensors: an optimiser's step returns None, and is in what it did to its arguments."""
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _moved(tensor: torch.Tensor) -> torch.Tensor:
