@@ -103,7 +103,7 @@ def page() -> str:
     parts = [HEAD.format(policies="\n".join(f"| {' | '.join(row)} |" for row in rows))]
     for device, title in (("cuda", "On a GPU"), ("cpu", "On a CPU")):
         parts.append(f"\n### {title}\n")
-        parts.append(_claimed(_load(f"exhaustive-{device}.json"), device))
+        parts.append(_claimed(_runs(device), device))
         parts.append(_unclaimed(_load(f"unclaimed-{device}.json"), device))
     parts.append("\n## PyTorch's own operator samples (OpInfo), under `balanced`\n")
     parts.append(_samples())
@@ -116,11 +116,23 @@ def _load(name: str) -> dict[str, Any] | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def _claimed(found: dict[str, Any] | None, device: str) -> str:
-    if found is None:
+def _runs(device: str) -> list[dict[str, Any]]:
+    """Runs with rows of what is claimed today, oldest first: of operators once unclaimed, and later ones of some."""
+    paths = (RESULTS / f"unclaimed-{device}.json", *RESULTS.glob(f"exhaustive-{device}*.json"))
+    found = [run for path in paths if (run := _load(path.name)) is not None]
+    claimed = {n for n, exactness in pointwise_ops().items() if exactness in ("exact", device)}
+    for run in found:
+        run["rows"] = [r for r in run["rows"] if r["op"] in claimed]
+    return sorted((run for run in found if run["rows"]), key=lambda run: str(run["date"]))
+
+
+def _claimed(runs: list[dict[str, Any]], device: str) -> str:
+    if not runs:
         return f"\nNo run is on file. `fusewise verify --exhaustive --device {device} --out FILE` makes one.\n"
-    rows = found["rows"]
-    lines = [f"\n{_stood_on(found)}\n", "\n| dtype | calls | fused | inputs of each | elements compared | differ |"]
+    latest = {(r["call"], r["dtype"]): r for run in runs for r in run["rows"]}
+    rows = list(latest.values())
+    stood = "\n\n".join(dict.fromkeys(_stood_on(run) for run in runs if any(r in rows for r in run["rows"])))
+    lines = [f"\n{stood}\n", "\n| dtype | calls | fused | inputs of each | elements compared | differ |"]
     lines.append("|---|---|---|---|---|---|")
     for dtype in dict.fromkeys(r["dtype"] for r in rows):
         own = [r for r in rows if r["dtype"] == dtype]
