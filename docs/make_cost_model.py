@@ -29,9 +29,11 @@ for a GPU that need not be there:
 
 * `t_memory`: bytes / (copy rate x min(1, bytes in flight / (copy rate x latency))), and what the last-level cache must
   deliver. Bytes come from shapes and masks, bytes in flight from the registers of the compiled kernel. Rows that the
-  cache cannot keep are read again; spilled registers are traffic.
+  cache cannot keep are read again, and so are small tensors that every program reads where the first-level cache cannot
+  keep them all; spilled registers are traffic.
 * `t_compute`: the busiest of the issue slots and of the integer, fp32, conversion, special-function, shuffle, shared-
-  and global-memory units, by the instructions in the compiled kernel, each loop times its turns.
+  and global-memory units, by the instructions in the compiled kernel, each loop times its turns and the slow
+  paths of functions left out; and the fetching of instructions, where the code is larger than the instruction cache.
 * `t_serial`: programs that follow each other in one place of an SM, with the latency of their loads, their barriers
   and their own chain of instructions.
 * `overlap`: the cubic norm. Two resources that are both busy hide each other in part.
@@ -56,7 +58,7 @@ TABLE = """
 Each row of a results file, predicted for the same device with the copy rate and launch time of that run. Kernels are
 those of today's code; `measured with` is the code that was timed, so that a difference may be a change and not a miss.
 Programs that are not the same number of kernels today are left out: {left_out}. The constants of the model were fitted
-on the same file.
+on the same file, and on the kernels of [h200-kernels.json](../benchmarks/results/h200-kernels.json), one by one.
 
 Median error {median:.1%}, 90th percentile {p90:.1%}. Registers predicted before compiling, within 15% or 8 of the
 compiled kernel: {registers:.0%}.

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fusewise.device import load_gpu
+from fusewise.device.figures import Figure
+from fusewise.measure.stats import median, percentile
 from fusewise.plan.gpu_cost import predict
 from fusewise.plan.resources import Resources, Section, Turn, Work
 
 H200 = load_gpu("h200")
 MIB = 1 << 20
+MEASURED = json.loads((Path(__file__).parents[2] / "benchmarks/results/h200-kernels.json").read_text())
+_EVENT_US = 4.0  # of a time by CUDA events that the kernel itself does not take
 
 
 def used(regs: int = 32, warps: int = 4, spilled: int = 0, shared: int = 0, **counts: int) -> Resources:
@@ -97,6 +104,65 @@ def test_rows_that_the_cache_cannot_keep_are_read_again() -> None:
 
     small, large = twice(4096, 32768, 64), twice(1024, 4 * 32768, 64)  # the same bytes in all
     assert large > 1.2 * small
+
+
+def test_code_that_the_instruction_cache_does_not_hold_is_fetched() -> None:
+    def kernel(instructions: int) -> Resources:
+        return replace(used(float=instructions), instructions={"float": instructions})
+
+    short, long = (predict(H200, work(1 << 17), kernel(n), MIB, MIB) for n in (5000, 15000))
+    assert short.busiest != "fetch" == long.busiest
+    assert long.compute_us > 6 * short.compute_us
+
+
+def test_vectors_that_the_first_level_cache_does_not_keep_come_from_the_next() -> None:
+    def memory_us(near: float, regs: int = 32, shared: int = 0) -> float:
+        kernel = used(regs, shared=shared)
+        return predict(H200, replace(work(), near_bytes=near, near_asked_bytes=near), kernel, MIB, MIB).memory_us
+
+    assert memory_us(64 * 1024) == memory_us(0)
+    assert memory_us(512 * 1024) > 2 * memory_us(0)
+    assert memory_us(64 * 1024, shared=48 * 1024) > memory_us(0, shared=48 * 1024)
+
+
+def test_a_loop_that_the_assembler_unrolled_waits_for_memory_once() -> None:
+    passes = (Turn(8, 8192, 0), Turn(8, 8192, 0))
+    code = Section({"float": 100}, load_bytes=16)
+    walked = replace(used(regs=128, warps=16), instructions={"float": 200}, loops=(code, code))
+    unrolled = replace(walked, loops=())
+    slow, fast = (
+        predict(H200, work(2048, 0, 0, passes), k, 128 * MIB, 128 * MIB).serial_us for k in (walked, unrolled)
+    )
+    assert fast < 0.5 * slow
+
+
+def recorded(code: dict[str, Any]) -> tuple[Work, Resources]:
+    """A kernel of the results file."""
+    turns = {"straight": Turn(**code["work"]["straight"]), "loops": tuple(Turn(**t) for t in code["work"]["loops"])}
+    parts = {
+        "straight": Section(**code["used"]["straight"]),
+        "loops": tuple(Section(**s) for s in code["used"]["loops"]),
+    }
+    return Work(**{"read_share": {}} | code["work"] | turns), Resources(**code["used"] | parts)
+
+
+def test_measured_kernels_are_predicted() -> None:
+    rate = Figure(MEASURED["copy_bytes_per_s"], "calibrated", "results")
+    gpu = load_gpu(MEASURED["gpu"]).with_figures({"copy_bytes_per_s": rate})
+    errors: dict[str, list[float]] = {"profiler": [], "events": []}
+    for row in MEASURED["rows"]:
+        if "code" not in row or row["measured_us"] < 15:  # of shorter ones the clock measures the launch
+            continue
+        code = MEASURED["codes"][row["code"]]
+        found = predict(gpu, *recorded(code), code["read_bytes"], code["write_bytes"])
+        measured_us = row["measured_us"] - (_EVENT_US if row["clock"] == "events" else 0)
+        error = abs((found.time_us - gpu.launch_us) / measured_us - 1)
+        errors[row["clock"]].append(error)
+        if row["program"] in ("wide_dag", "wide_epilogue"):
+            assert error < 0.15, (row["program"], row["kernel"], found)
+    assert median(errors["profiler"]) < 0.05 and percentile(errors["profiler"], 0.9) < 0.1
+    assert median(errors["events"]) < 0.06 and percentile(errors["events"], 0.9) < 0.25
+    assert min(map(len, errors.values())) > 25
 
 
 @given(

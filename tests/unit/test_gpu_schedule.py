@@ -104,6 +104,15 @@ def test_rows_of_4096_take_a_warp_for_512_elements() -> None:
     assert (light.num_warps, light.x_block) == (16, 2) and (heavy.num_warps, heavy.x_block) == (8, 1)
 
 
+def test_two_rows_share_what_the_first_level_cache_cannot_keep() -> None:
+    plain = replace(rows(4096), instructions=90.0)
+    near, far = (replace(plain, vector_bytes=bytes_) for bytes_ in (16384, 262144))
+    assert choose_gpu_schedule(near, SMS) == choose_gpu_schedule(plain, SMS)
+    first, second = choose_gpu_schedule(far, SMS)[:2]
+    assert first == best(plain) and second.x_block == 2
+    assert second.num_warps == 2 * first.num_warps  # as much code for twice the rows
+
+
 def test_a_row_that_fills_a_multiprocessor_may_be_read_twice() -> None:
     found = choose_gpu_schedule(rows(32768), SMS)
     assert found[0].persistent and not any(s.persistent for s in found[1:])

@@ -64,6 +64,9 @@ def test_a_row_on_chip_is_read_once_and_a_walked_one_once_a_pass() -> None:
 def test_small_tensors_that_all_programs_share_ask_nothing_of_the_second_cache() -> None:
     _, work = kernel_of(lambda x, w: x * w, meta(ROWS, COLUMNS), meta(COLUMNS))
     assert work.access_bytes == 2 * ROWS * COLUMNS * 2
+    assert work.near_bytes == COLUMNS * 2
+    _, work = kernel_of(lambda x, w: torch.softmax(x * w[0] + w[1], -1), meta(ROWS, COLUMNS), meta(2, COLUMNS))
+    assert (work.near_bytes, work.near_asked_bytes) == (2 * COLUMNS * 2, 2 * COLUMNS * 2)
 
 
 def test_a_causal_mask_lets_half_of_the_reads_through() -> None:
@@ -113,3 +116,33 @@ def test_loops_of_machine_code_are_told_from_the_rest() -> None:
 def test_turns_add_up() -> None:
     work = Work(10, Turn(1, 100, 50), (Turn(4, 20, 0), Turn(2, 0, 5)), 1, {})
     assert work.access_bytes == 10 * (150 + 80 + 10)
+
+
+# a sine: arguments from 105615 on take another way, through a loop over the digits of 2 / pi
+SINE = """
+\t.text.kernel:
+        /*0000*/                   LDG.E R5, desc[UR4][R2.64] ;
+        /*0010*/                   BSSY B0, `(.L_x_0) ;
+        /*0020*/                   FSETP.GE.AND P0, PT, |R5|, 105615, PT ;
+        /*0030*/              @!P0 BRA `(.L_x_1) ;
+        /*0040*/                   MOV R2, R1 ;
+.L_x_2:
+        /*0050*/                   LDG.E.CONSTANT R6, desc[UR4][R6.64] ;
+        /*0060*/                   STL [R2], R4 ;
+        /*0070*/               @P0 BRA `(.L_x_2) ;
+        /*0080*/                   DMUL R10, R6, UR6 ;
+.L_x_1:
+        /*0090*/                   BSYNC B0 ;
+.L_x_0:
+        /*00a0*/                   STG.E desc[UR4][R2.64], R5 ;
+        /*00b0*/                   EXIT ;
+.L_x_3:
+        /*00c0*/                   BRA `(.L_x_3);
+"""
+
+
+def test_the_slow_path_of_a_function_is_not_executed() -> None:
+    assert sections(SINE) == (Section({"control": 4, "float": 1, "global": 2}, 4, 4), ())
+    # what stores a result is no slow path, though a branch may skip it
+    straight, loops = sections(SINE.replace("STL [R2], R4", "STG.E desc[UR4][R2.64], R4"))
+    assert straight.instructions["double"] == 1 and len(loops) == 1

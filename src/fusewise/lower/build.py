@@ -110,6 +110,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
     unit: dict[str, int] = {}
     access: list[int] = []
     moved = {"in": 0, "out": 0}
+    vectors = 0
     counted: set[tuple[int, object]] = set()
     furthest = 0
     drawn: set[str] = set()
@@ -130,6 +131,8 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
         if (instr.buffer, instr.index) not in counted:
             counted.add((instr.buffer, instr.index))
             moved[buffer.role] += points * buffer.dtype.bytes
+            if buffer.role == "in" and body.reduce and body.varies[number] == body.reduce:
+                vectors += points * buffer.dtype.bytes
         furthest = max(furthest, _furthest(instr, buffer, sizes, hints))
     passes = make_passes(body.instrs, is_element, lambda _: True, written_over(body)).passes
     return KernelShape(
@@ -143,6 +146,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
         instructions=sum(_instructions(i) for i in body.instrs),
         max_offset=furthest,
         drawn_along=frozenset(drawn),
+        vector_bytes=vectors,
     )
 
 

@@ -175,11 +175,11 @@ def _is_next(step: KernelStep, refined: Refined, seen: set[frozenset[int]], forc
 
 
 def _in_trouble(refined: Refined, step: KernelStep) -> bool:
-    """True where registers hold a kernel back."""
+    """True where registers hold a kernel back, or its code is too long for the instruction cache."""
     priced = refined.priced[step.name]
     if priced.used is None or priced.prediction is None:
         return False
-    if priced.used.spill_load_bytes:
+    if priced.used.spill_load_bytes or (priced.prediction.bound_by, priced.prediction.busiest) == ("compute", "fetch"):
         return True
     starved = priced.prediction.bound_by == "latency" and priced.prediction.residency.limiter == "registers"
     return starved and priced.time_us > _TROUBLE * priced.floor_us

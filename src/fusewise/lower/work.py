@@ -16,7 +16,7 @@ from fusewise.ir.sizes import hint
 from fusewise.lower.kernel import Compute, Const, IndexOf, Kernel, Load, SizeOf, Store, TritonSchedule, operands
 from fusewise.plan.resources import Turn, Work
 
-_L1_BYTES = 64 * 1024  # of the smallest first-level cache beside shared memory that is not asked for
+_SMALL_BYTES = 64 * 1024  # a tensor of which the first-level cache, if of no others, keeps all
 _SAMPLES = 4096  # points at which a mask is looked at
 
 
@@ -39,6 +39,8 @@ class _Counting:
         blocks = {"y": self.schedule.y_block, "x": self.schedule.x_block, "r": self.schedule.r_block, "l": 1}
         self.tiles = {d: -(-self.length[d] // blocks[d]) for d in "yxrl"}
         self.shares = _Shares(kernel, self.sizes, hints)
+        self.small: dict[Load, float] = {}
+        self.small_asked = 0.0
 
     def work(self) -> Work:
         kernel = self.kernel
@@ -58,12 +60,15 @@ class _Counting:
                 straight |= set(step.after)
         else:
             straight |= inside
+        outside = self._turn(straight, 1)
         return Work(
             programs=self.tiles["y"] * self.tiles["x"],
-            straight=self._turn(straight, 1),
+            straight=outside,
             loops=tuple(loops),
             pipelined=self.schedule.num_stages if kernel.loop or walked else 1,
             read_share=self._read_shares(),
+            near_bytes=sum(self.small.values()),
+            near_asked_bytes=self.small_asked,
         )
 
     def _turn(self, values: Iterable[int], turns: int) -> Turn:
@@ -74,8 +79,11 @@ class _Counting:
                 share = self.shares.of(instr.mask) if isinstance(instr, Load) and instr.mask is not None else 1.0
                 buffer = self.kernel.buffers[instr.buffer]
                 tile_bytes = self._points(value) * buffer.dtype.bytes
-                if isinstance(instr, Load) and self._distinct_bytes(value, buffer.dtype.bytes) <= _L1_BYTES:
-                    continue  # so small, such as a norm's weight, that it stays in the L1 cache
+                distinct = self._distinct_bytes(value, buffer.dtype.bytes)
+                if isinstance(instr, Load) and distinct <= _SMALL_BYTES:
+                    self.small[instr] = distinct
+                    self.small_asked += turns * tile_bytes * share
+                    continue
                 moved[buffer.role] += tile_bytes * share
         return Turn(turns, moved["in"], moved["out"])
 

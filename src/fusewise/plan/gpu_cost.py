@@ -4,11 +4,13 @@
 
 t_memory: bytes / (rate x min(1, bytes in flight / (rate x latency))), and what the last-level cache must deliver.
 t_compute: the busiest of the issue slots and of the integer, fp32, conversion, special-function and shared-memory
-    units, by the instructions in the machine code times the turns of their loops, over a whole number of waves.
+    units, by the instructions in the machine code times the turns of their loops, over a whole number of waves; and
+    the fetching of instructions, where the code is larger than the instruction cache.
 overlap: the cubic norm. Two resources that are both busy hide each other in part: neither max nor sum is right.
 t_serial: what a program cannot hide when few others are resident: latency of its loads, its barriers, its own chain.
 
-The constants below were fitted on the kernels in benchmarks/results/h200-full.json; the rates are the device's.
+The constants below were fitted on the kernels in benchmarks/results/h200-kernels.json and, before, h200-full.json; the
+rates are the device's.
 """
 
 from __future__ import annotations
@@ -20,12 +22,18 @@ from dataclasses import dataclass
 from fusewise.device import roofline
 from fusewise.device.model import GpuModel
 from fusewise.device.occupancy import Occupancy, occupancy
-from fusewise.plan.resources import Resources, Section, Turn, Work
+from fusewise.plan.resources import INSTRUCTION_BYTES, Resources, Work
 
 _OVERLAP = 3.0  # exponent of the norm that joins memory and compute
 _TURNOVER_S = 0.4e-6  # from the end of a program to the first load of the one that takes its place
 _BARRIER_CYCLES = 40
 _KEPT_OF_CACHE = 0.6  # of the last-level cache is there for rows that are read again
+# An SM's instruction cache: 128 KiB in V100 (arXiv:1804.06826) and A100 (NVIDIA GTC 2021, S33322); no document gives
+# Hopper's. Code beyond it comes at so many bytes a clock and SM, once for all warps of a program. Fitted on
+# wide_epilogue and wide_dag: a scheduler issues every 3.4 and 3.0 clocks with 152 and 181 KB of code, 2.0 with 133 KB.
+_CODE_CACHE = 128 * 1024
+_FETCHED_BYTES = 5.0
+_FIRST_MISS, _ALL_MISS = 0.75, 1.15  # size / cache between which what is read in circles stops being found in it
 _CYCLES_PER_INSTRUCTION = 2.0  # of one warp alone: its instructions wait for each other
 # lanes a clock and multiprocessor, cc 8.0 to 12.0: CUDA C++ programming guide
 _UNITS = {"convert": 64, "shuffle": 32, "shared": 32, "global": 32}
@@ -40,7 +48,8 @@ class Prediction:
         memory_us, compute_us, serial_us: see the module.
         spill_us: the part of memory_us that spilled registers cost.
         bound_by: `memory`, `compute`, `latency` or `launch`.
-        busiest: the unit that sets compute_us: issue, integer, float, convert, special, shuffle, shared or global.
+        busiest: the unit that sets compute_us: issue, integer, float, convert, special, shuffle, shared, global, or
+            fetch (of instructions).
         regs_per_thread, spill_bytes: of a thread; spills as stored and loaded again.
         residency: blocks an SM and what limits them.
         source: `compiled` where registers and instructions were read off the machine code, else `modelled`.
@@ -74,12 +83,12 @@ def predict(
     threads = used.num_warps * gpu.arch.warp_size
     held = occupancy(gpu.arch, used.regs_per_thread, used.shared_bytes, threads)
     blocks = max(1, held.blocks_per_sm)
-    counts, barriers = _executed(work, used, threads)
+    counts, barriers = _executed(work, used)
     compute_us, busiest = _compute_us(gpu, work, used, counts, blocks)
     spilled = work.programs * threads * (used.spill_store_bytes + used.spill_load_bytes)
     spill_us = spilled / gpu.l2_bytes_per_s * 1e6
     again = _read_again(gpu, work, read_bytes, blocks)
-    memory_us = _memory_us(gpu, work, read_bytes + write_bytes + again, blocks) + spill_us
+    memory_us = _memory_us(gpu, work, used, read_bytes + write_bytes + again, blocks) + spill_us
     serial_us = _serial_us(gpu, work, used, read_bytes + again, sum(counts.values()), barriers, blocks)
     overlapped = (memory_us**_OVERLAP + compute_us**_OVERLAP) ** (1 / _OVERLAP)
     busy = max(overlapped, serial_us)
@@ -99,24 +108,31 @@ def predict(
     )
 
 
-def _executed(work: Work, used: Resources, threads: int) -> tuple[Counter[str], float]:
+def _executed(work: Work, used: Resources) -> tuple[Counter[str], float]:
     """(instructions that a warp executes, by class; barriers that a program meets)."""
     counts: Counter[str] = Counter(used.straight.instructions)
     barriers: float = used.straight.barriers
+    turns = _loop_turns(work, used)
     for number, section in enumerate(used.loops):
-        # a loop beyond the kernel's own is one of a function's slow path
-        turns = _turns(section, work.loops[number], threads) if number < len(work.loops) else 1.0
+        times = turns[number] if number < len(turns) else 1.0  # a loop that is not the kernel's own is some function's
         for name, count in section.instructions.items():
-            counts[name] += count * turns  # type: ignore[assignment]  # a mean: fractions are meant
-        barriers += section.barriers * turns
+            counts[name] += count * times  # type: ignore[assignment]  # a mean: fractions are meant
+        barriers += section.barriers * times
     return counts, barriers
 
 
-def _turns(section: Section, loop: Turn, threads: int) -> float:
-    """How often the code of a loop runs: fewer times than the loop has turns where the assembler unrolled it."""
-    expected = (loop.load_bytes + loop.store_bytes) / threads
-    found = section.load_bytes + section.store_bytes
-    return loop.turns / max(1, round(found / expected)) if expected else loop.turns
+def _loop_turns(work: Work, used: Resources) -> list[float]:
+    """How often the code of each loop runs: fewer times than the loop has turns where the assembler unrolled it."""
+    threads = used.num_warps * 32  # as lower/work.py counts them
+    found: list[float] = []
+    for number, loop in enumerate(work.loops):
+        if number < len(used.loops):
+            expected = (loop.load_bytes + loop.store_bytes) / threads
+            section = used.loops[number].load_bytes + used.loops[number].store_bytes
+            found.append(loop.turns / max(1, round(section / expected)) if expected else loop.turns)
+        else:
+            found.append(1.0 if used.instructions else loop.turns)  # unrolled whole, or nothing is known of the code
+    return found
 
 
 def _compute_us(
@@ -130,9 +146,16 @@ def _compute_us(
         "float": roofline.fma_us(executed.get("float", 0.0), gpu),
         "special": roofline.special_us(executed.get("special", 0.0), gpu),
     }
+    fetched = sum(counts.values()) * INSTRUCTION_BYTES * _missed(used.code_bytes, _CODE_CACHE)
+    times["fetch"] = work.programs * fetched / (_FETCHED_BYTES * gpu.sm_count * gpu.clock_hz) * 1e6
     times |= {unit: roofline.lanes_us(executed.get(unit, 0.0), lanes, gpu) for unit, lanes in _UNITS.items()}
     busiest = max(times, key=lambda unit: times[unit])
     return times[busiest] * _tail(work.programs, blocks, gpu), busiest
+
+
+def _missed(size: float, cache: float) -> float:
+    """Share of what is read in circles that a cache does not keep: its sets do not fill alike."""
+    return min(1.0, max(0.0, (size / cache - _FIRST_MISS) / (_ALL_MISS - _FIRST_MISS)))
 
 
 def _tail(programs: int, blocks: int, gpu: GpuModel) -> float:
@@ -143,13 +166,23 @@ def _tail(programs: int, blocks: int, gpu: GpuModel) -> float:
     return -(-programs // gpu.sm_count) / mean
 
 
-def _memory_us(gpu: GpuModel, work: Work, dram_bytes: float, blocks: int) -> float:
+def _memory_us(gpu: GpuModel, work: Work, used: Resources, dram_bytes: float, blocks: int) -> float:
     resident = min(work.programs, blocks * gpu.sm_count)
     turns = (work.straight, *work.loops)
     asked = max(t.load_bytes * (work.pipelined if t is not work.straight else 1) for t in turns)
     asked = max(asked, max(t.store_bytes for t in turns), 1.0)
     from_dram = roofline.memory_us(dram_bytes, resident * asked, gpu)
-    return max(from_dram, roofline.l2_us(work.access_bytes, gpu))
+    # programs read small tensors in circles, from what shared memory leaves of the SM's first-level cache
+    near = min(work.near_bytes, blocks * work.near_asked_bytes)
+    far = work.programs * work.near_asked_bytes * _missed(near, _l1_bytes(gpu, used, blocks))
+    return max(from_dram, roofline.l2_us(work.access_bytes + far, gpu))
+
+
+def _l1_bytes(gpu: GpuModel, used: Resources, blocks: int) -> int:
+    """First-level cache beside the shared memory of the resident programs, at least one byte."""
+    asked = blocks * (used.shared_bytes + gpu.arch.shared_reserved_per_block)
+    split = next((size for size in gpu.arch.shared_splits if size >= asked), gpu.arch.shared_bytes_per_sm)
+    return max(1, gpu.arch.shared_bytes_per_sm - split)
 
 
 def _read_again(gpu: GpuModel, work: Work, read_bytes: float, blocks: int) -> float:
@@ -170,7 +203,9 @@ def _serial_us(
     """The programs that follow each other in one place of an SM, each by itself."""
     warps = used.num_warps / gpu.arch.sub_partitions
     chain = instructions * max(_CYCLES_PER_INSTRUCTION, warps) + barriers * _BARRIER_CYCLES
-    rounds = (1 if work.straight.load_bytes else 0) + sum(t.turns / work.pipelined for t in work.loops if t.load_bytes)
+    turns = _loop_turns(work, used)  # where the assembler unrolled a loop, its loads are on their way together
+    pairs = zip(turns, work.loops, strict=True)
+    rounds = (1 if work.straight.load_bytes else 0) + sum(n / work.pipelined for n, t in pairs if t.load_bytes)
     loaded = sum(t.turns * t.load_bytes for t in (work.straight, *work.loops))
     fresh = min(loaded, read_bytes / max(1, work.programs))
     moved = fresh / roofline.stream_bytes_per_s(gpu).value + (loaded - fresh) / gpu.l2_bytes_per_s

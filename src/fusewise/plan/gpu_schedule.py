@@ -20,6 +20,7 @@ OVERHEAD_REGISTERS = 24  # addresses, masks, row values: a thread's registers th
 MAX_WARPS = 32
 _MUCH_ARITHMETIC = 48  # instructions a point from which a row's own arithmetic counts
 _PIPELINE_BYTES = 49152  # of shared memory for the tiles that a loop has in flight: what every GPU gives a program
+_NEAR_BYTES = 128 * 1024  # of a first-level cache, beside what else goes through it
 INDEX_LIMIT = 2**31 - 2**20  # a last tile may reach past the size by less than 2^20
 
 
@@ -184,6 +185,10 @@ def _row_shapes(shape: KernelShape, block: int, rows: int, sm_count: int) -> lis
         # 4; one of gelu, dropout and residual 116.5, 107.8 and 114.7 us
         light = shape.instructions < _MUCH_ARITHMETIC
         found = [(min(MAX_WARPS, 4 * warps), 2), *found] if light else [(more, 1), (warps, 1)]
+    own = (shape.reads + shape.writes - shape.vector_bytes) // rows
+    if shape.vector_bytes > max(_NEAR_BYTES, own) and rows >= 4 * sm_count:
+        # the first-level cache does not keep what all rows read alike: a program reads it once for two rows
+        found.insert(1, (min(MAX_WARPS, 4 * warps), 2))
     if block * 2 <= 32 * 32 * warps and rows >= 4 * sm_count:
         found.append((warps, 2))
     return found

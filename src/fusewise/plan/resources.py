@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+INSTRUCTION_BYTES = 16  # since cc 7.0
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -53,6 +55,11 @@ class Resources:
     straight: Section = Section()
     loops: tuple[Section, ...] = ()
 
+    @property
+    def code_bytes(self) -> int:
+        """Size of the machine code; 0 where unknown."""
+        return INSTRUCTION_BYTES * sum(self.instructions.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -78,6 +85,8 @@ class Work:
         loops: the loops of the kernel in the order of the code.
         pipelined: turns whose loads are in flight together (`num_stages`).
         read_share: for each graph node that is read the share of it that masks let through.
+        near_bytes: of small tensors that all programs read alike, such as a norm's weight; no turn counts them.
+        near_asked_bytes: what one program asks of them.
     """
 
     programs: int
@@ -85,9 +94,11 @@ class Work:
     loops: tuple[Turn, ...]
     pipelined: int
     read_share: Mapping[int, float]
+    near_bytes: float = 0.0
+    near_asked_bytes: float = 0.0
 
     @property
     def access_bytes(self) -> float:
-        """Bytes that all programs ask the caches for."""
+        """Bytes that all programs ask the last-level cache for, those of small tensors left out."""
         each = sum(t.turns * (t.load_bytes + t.store_bytes) for t in (self.straight, *self.loops))
         return self.programs * each

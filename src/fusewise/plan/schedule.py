@@ -33,6 +33,7 @@ class KernelShape:
         instructions: arithmetic a point of the axes (from `ir.ops`).
         max_offset: greatest element offset of an access.
         drawn_along: axes along which neighbours draw their random numbers from one block.
+        vector_bytes: bytes that every row reads of tensors that vary along the reduce axes alone, a norm's weight say.
     """
 
     axes: tuple[AxisShape, ...]
@@ -45,6 +46,7 @@ class KernelShape:
     instructions: float
     max_offset: int
     drawn_along: frozenset[str] = frozenset()
+    vector_bytes: int = 0
 
     @property
     def parallel(self) -> tuple[AxisShape, ...]:

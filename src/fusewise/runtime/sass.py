@@ -33,6 +33,7 @@ _INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?PT?\d*\s+)?([A-Z][A
 _LABEL = re.compile(r"\s*(\.L_x_\d+):")
 _JUMP = re.compile(r"`\((\.L_x_\d+)\)")
 _LOADS, _STORES = re.compile(r"LDG"), re.compile(r"STG")
+_OTHERS_MEMORY = re.compile(r"LDG(?!\S*\.CONSTANT)|STG|ATOM|RED|LDS|STS|BAR")  # what no function's slow path touches
 
 
 def instruction_class(mnemonic: str) -> str:
@@ -51,13 +52,13 @@ def count_instructions(sass: str) -> dict[str, int]:
 def sections(sass: str) -> tuple[Section, tuple[Section, ...]]:
     """(what is outside of loops, the loops in the order of the code) of a disassembly.
 
-    A loop is what lies between the target of a branch back and the branch; loops within a loop belong to it. The
-    endless self-branch after a kernel's end is none, and what follows the first such branch is no code of the kernel's
-    main path: the slow paths of a division or a root, which are called where an operand is subnormal, say.
+    A loop is what lies between the target of a branch back and the branch; loops within a loop belong to it. Slow paths
+    of functions are left out, since ordinary operands skip them: what follows the endless self-branch after a kernel's
+    end (called by a division whose operand is subnormal, say), and inline ones (`_slow_paths`).
     """
     lines: list[str] = []
     place: dict[str, int] = {}
-    spans: list[tuple[int, int]] = []
+    jumps: list[tuple[int, str]] = []
     for line in sass.splitlines():
         label = _LABEL.match(line)
         if label:
@@ -66,15 +67,34 @@ def sections(sass: str) -> tuple[Section, tuple[Section, ...]]:
         if not found:
             continue
         jump = _JUMP.search(line)
-        if found[1].startswith("BRA") and jump and jump[1] in place:
-            if place[jump[1]] == len(lines):
+        if found[1].startswith("BRA") and jump:
+            if place.get(jump[1]) == len(lines):
                 break  # the self-branch at the end
-            spans.append((place[jump[1]], len(lines)))
+            jumps.append((len(lines), jump[1]))
         lines.append(line)
-    outer = _outermost(spans)
+    edges = [(at, place[label]) for at, label in jumps if label in place]
+    slow = _slow_paths(lines, edges)
+    outer = _outermost([(to, at) for at, to in edges if to <= at and at not in slow])
     inside = {number for first, last in outer for number in range(first, last + 1)}
-    straight = _section([line for number, line in enumerate(lines) if number not in inside])
-    return straight, tuple(_section(lines[first : last + 1]) for first, last in outer)
+    straight = _section([line for number, line in enumerate(lines) if number not in inside | slow])
+    loops = ([n for n in range(first, last + 1) if n not in slow] for first, last in outer)
+    return straight, tuple(_section([lines[n] for n in loop]) for loop in loops)
+
+
+def _slow_paths(lines: list[str], edges: list[tuple[int, int]]) -> set[int]:
+    """Places of instructions that ordinary operands jump over, as the reduction of a large argument of sin and cos.
+
+    Such a path is skipped by a branch to the point where the threads of a warp meet again (`BSYNC`), has a loop of its
+    own, and touches no memory beside the stack and tables of constants.
+    """
+    names = list(_mnemonics(lines))
+    slow: set[int] = set()
+    for at, to in edges:
+        if at < to < len(names) and names[to].startswith("BSYNC"):
+            own_loop = any(at < first <= last < to for last, first in edges)
+            if own_loop and not any(_OTHERS_MEMORY.match(name) for name in names[at + 1 : to]):
+                slow |= set(range(at + 1, to))
+    return slow
 
 
 def _outermost(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
