@@ -11,8 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fusewise.lower import fission, price
+from fusewise.lower import fission, price, relief
 from fusewise.report.format import format_us
+from fusewise.runtime.shared_spill import NEEDED
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -52,6 +53,25 @@ what is alive in the kernel.
    {gain:.0%} of the time of the whole. `explain` shows each, taken and refused, with registers, occupancy and times.
 """
 
+RELIEF = """
+## What else than a split a kernel may get
+
+For a kernel that spills, or waits for memory or issue slots while registers keep further programs away, each way that
+the device has is compiled and priced by the same model:
+
+* **A cap on registers** (Triton's `maxnreg`): at the next counts, {caps} at most, with which one more program resides.
+  The first cap that loses by its spills is the last that is compiled, since tighter ones spill more.
+* **Spills in shared memory** (PTX's `enable_smem_spilling`): they are instructions of the shared-memory unit instead of
+  traffic of the last-level cache, and their memory counts in occupancy. It takes ptxas of CUDA {cuda} or newer
+  (`TRITON_PTXAS_PATH`), and a kernel with no dynamic shared memory: no sums across warps.
+* **`setmaxnreg`** (Hopper and newer) moves registers from some warps to others. All warps of a pointwise or row kernel
+  do the same, so none has any to give: it is named, not tried.
+
+The fastest is taken where it needs less than {gain:.0%} of the plain kernel's time, and a split where it beats that by
+as much. `explain --candidates`, `--why` and the JSON list all of them, with registers, spills, occupancy and time.
+A spill counts as often as its loop turns. `schedules` pins one by hand: `x256 w4 n96 shared`.
+"""
+
 TABLE = """
 ## Predicted beside measured: {device}
 
@@ -73,11 +93,16 @@ The worst: {worst}.
 """
 
 
+def _relief() -> str:
+    return RELIEF.format(caps=relief.CAPS, cuda=".".join(map(str, NEEDED)), gain=price.MUST_GAIN)
+
+
 def page() -> str:
     """The text of the page."""
     parts = [
         HEAD.format(small=price.TOO_SMALL_US, good=price.GOOD_ENOUGH, finalists=price.FINALISTS, gain=fission.MUST_GAIN)
     ]
+    parts.append(_relief())
     parts += [_table(json.loads(f.read_text(encoding="utf-8"))) for f in sorted(RESULTS.glob("*-predictions.json"))]
     return "".join(parts)
 

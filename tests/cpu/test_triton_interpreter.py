@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,9 +32,10 @@ if INSIDE:
     from fusewise.config import Options
     from fusewise.ir.dtypes import BF16, F32
     from fusewise.ir.sizes import symbol
-    from fusewise.lower.kernel import Axis, Compute, TritonSchedule
+    from fusewise.lower.kernel import Axis, Compute, Kernel, TritonSchedule
     from fusewise.lower.launch import BundledKernel
     from fusewise.measure.program import load_catalogue
+    from fusewise.plan.schedule import schedule_text
     from fusewise.runtime.triton import grid_of, load_module
     from tests.bundles import plan_for_gpu
     from tests.cpu.cpp_kernels import Make, at, compare, expected
@@ -60,6 +62,24 @@ if INSIDE:
         if grid:
             function[(grid,)](*(held[b.name] for b in kernel.buffers), *(case.sizes[s] for s in kernel.sizes))
         compare(case, results(case, held), expected(case))
+
+    @pytest.mark.parametrize("name", ["chain", "layer_norm"])
+    def test_a_cap_on_registers_changes_no_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        plan_for_gpu(monkeypatch)
+        function, args = load_catalogue()[name].make("tiny", "fp32", "cpu", "forward")
+
+        def compiled(**options: Any) -> tuple[Any, Mapping[str, Kernel]]:
+            torch._dynamo.reset()
+            result = torch.compile(function, backend=Backend(Options(strict=True, **options)))(*args)
+            return result, trace.compiled()[-1].kernels
+
+        plain, kernels = compiled()
+        pins = tuple((name, f"{schedule_text(kernel.schedule)} n32 shared") for name, kernel in kernels.items())
+        capped, found = compiled(schedules=pins)
+        assert pins and all((k.schedule.maxnreg, k.schedule.spill_to_shared) == (32, True) for k in found.values())
+        for one, other, eager in zip(*map(tree_leaves, (capped, plain, function(*args))), strict=True):
+            assert torch.equal(one, other)
+            torch.testing.assert_close(one, eager)
 
     @pytest.mark.parametrize(
         ("name", "size", "launches"), [("adam", {"width": 20, "layers": 3}, 2), ("small_norms", "tiny", 1)]

@@ -34,6 +34,7 @@ from fusewise.report.documents import (
     Wall,
     Why,
 )
+from fusewise.report.ways import HeldBackRow, WayRow
 
 LINE = SourceLine("m.py", 3, "y = x * 2")
 STEPS = (OccupancyStep(16, 32, 16, 1.0, "warps"), OccupancyStep(33, 255, 2, 0.125, "registers"))
@@ -46,6 +47,8 @@ def explanation() -> Explanation:
     side = CandidateSide("aten.mul.Tensor", LINE, 1, "fused_mul_0")
     figures = Figures(5.0, "modelled", 40, 16, 0.75, "compiled")
     candidate = CandidateRow("vertical", side, side, False, "domain", "meaning", "detail", 64, 1.5, figures, figures)
+    way = WayRow("cap", "capped at 32", True, "problem", 5.0, 32, 16, 1.0, 1024, "x256 w4 n32")
+    held = HeldBackRow("fused_mul_0", ("fused_mul_0",), (way,))
     graph = GraphPlan(
         "forward",
         (kernel,),
@@ -54,11 +57,26 @@ def explanation() -> Explanation:
         1,
         "",
         (candidate,),
+        (held,),
     )
     device = DevicePlan("h200", "NVIDIA H200", 4.8e12, 4.0, "datasheet", (graph,), ("note",))
     part = AlternativeKernel("fused_mul_0", ("aten.mul.Tensor",), 1024, 5.0, RESOURCES)
     why = Why(
-        "h200", "forward", "a", "b", True, "code", "meaning", "detail", 64, 1.5, (part, part), part, part, "datasheet"
+        "h200",
+        "forward",
+        "a",
+        "b",
+        True,
+        "code",
+        "meaning",
+        "detail",
+        64,
+        1.5,
+        (part, part),
+        part,
+        part,
+        "datasheet",
+        (held,),
     )
     difference = FusionDifference(
         "forward", ("aten.mul.Tensor", "aten.add.Tensor"), (LINE, LINE), ("h200",), {"l4": "domain"}

@@ -14,10 +14,10 @@ from fusewise.errors import UnknownName
 from fusewise.lower.fission import Refined, refine
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.price import Pricer
-from fusewise.lower.tune import candidates, pin, schedule_text, tune
+from fusewise.lower.tune import candidates, pin, tune
 from fusewise.pipeline import machine_of
 from fusewise.plan.plan import make_plan
-from fusewise.plan.schedule import TritonSchedule
+from fusewise.plan.schedule import TritonSchedule, schedule_text
 from fusewise.runtime.kernel_timer import buffer_elements
 
 MACHINE = machine_of("h200")

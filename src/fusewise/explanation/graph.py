@@ -8,6 +8,7 @@ from dataclasses import replace
 from fusewise.capture.captured import Captured
 from fusewise.config import Options
 from fusewise.device import GpuModel
+from fusewise.explanation.held_back import held_back_rows
 from fusewise.explanation.places import lines_of, ops_of, source_line
 from fusewise.explanation.resources import build_for
 from fusewise.ir.printer import print_graph
@@ -77,7 +78,14 @@ class GraphExplainer:
             if isinstance(step, OpaqueStep)
         )
         taken = sum(d.taken for d in plan.decisions if d.kind != "fission")
-        self.row = GraphPlan(role, tuple(row for _, row in self.rows_of), walls, _by_launch(self._not_fused()), taken)
+        self.row = GraphPlan(
+            role,
+            tuple(row for _, row in self.rows_of),
+            walls,
+            _by_launch(self._not_fused()),
+            taken,
+            held_back=held_back_rows(plan, self.names, self.owner),
+        )
 
     def holders(self) -> dict[int, frozenset[int]]:
         """For each node the positions of the steps that compute it: the one that owns it, or those of its readers."""

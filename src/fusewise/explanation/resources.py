@@ -11,6 +11,7 @@ from fusewise.errors import CompileFailed, CompilerMissing
 from fusewise.lower.launch import LaunchUnit, members_of
 from fusewise.lower.registers import predict_resources
 from fusewise.plan.resources import Resources
+from fusewise.plan.schedule import TritonSchedule
 from fusewise.report.documents import KernelResources, OccupancyStep
 
 FIRST_STEP = 16  # registers a thread from which a staircase starts: with fewer, nothing changes
@@ -51,13 +52,15 @@ def build_for(gpu: GpuModel, kernel: LaunchUnit, policy: Policy) -> GpuBuild:
             (predict_resources(member, instructions=1.0) for member in members_of(kernel)),
             key=lambda found: found.regs_per_thread,
         )
-        return GpuBuild(_resources(gpu, used, "modelled", cause.problem), texts, problem=problem)
+        return GpuBuild(_resources(gpu, kernel, used, "modelled", cause.problem), texts, problem=problem)
     if "ptx" in compiled.asm:
         texts["ptx"] = compiled.asm["ptx"]
-    return GpuBuild(_resources(gpu, used, "compiled"), texts, compiled.asm.get("cubin"))
+    return GpuBuild(_resources(gpu, kernel, used, "compiled"), texts, compiled.asm.get("cubin"))
 
 
-def _resources(gpu: GpuModel, used: Resources, source: str, note: str = "") -> KernelResources:
+def _resources(gpu: GpuModel, kernel: LaunchUnit, used: Resources, source: str, note: str = "") -> KernelResources:
+    schedule = members_of(kernel)[0].schedule
+    assert isinstance(schedule, TritonSchedule)
     threads = used.num_warps * gpu.arch.warp_size
     held = occupancy(gpu.arch, used.regs_per_thread, used.shared_bytes, threads)
     return KernelResources(
@@ -77,4 +80,6 @@ def _resources(gpu: GpuModel, used: Resources, source: str, note: str = "") -> K
             for s in staircase(gpu.arch, used.shared_bytes, threads, min(used.regs_per_thread, FIRST_STEP))
         ),
         note=note,
+        maxnreg=schedule.maxnreg,
+        shared_spill_bytes=used.shared_spill_bytes,
     )

@@ -127,7 +127,8 @@ class _Asked:
     def _why(self, first: str, second: str, fused: bool, code: str, meaning: str) -> Why:
         graph = self.graph
         rates = graph.plan.machine.source
-        return Why(graph.device, graph.role, first, second, fused, code, meaning, rate_source=rates)
+        held = tuple(row for row in graph.row.held_back if {first, second} & {row.kernel, *row.runs_as})
+        return Why(graph.device, graph.role, first, second, fused, code, meaning, rate_source=rates, held_back=held)
 
     def _wanted(self, left: Region, right: Region) -> bool:
         return not self.left.isdisjoint(left.at) and not self.right.isdisjoint(right.at)

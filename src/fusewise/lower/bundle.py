@@ -110,10 +110,15 @@ class _Bundling:
         return self._planned()
 
     def _member(self, at: int, step: KernelStep, priced: Priced) -> _Member | None:
-        """A kernel as a member; None where it loops, since loops are pipelined for a program alone, or runs nothing."""
+        """A kernel as a member; None where it runs nothing, and where what it has is a launch's own.
+
+        That is loops, which are pipelined for a program alone, and options of the assembler.
+        """
         kernel = priced.kernel
         schedule = kernel.schedule
         assert isinstance(schedule, TritonSchedule)
+        if schedule.maxnreg is not None or schedule.spill_to_shared:
+            return None
         if priced.work.loops or kernel.loop or any(isinstance(a.size, int) and a.size == 0 for a in kernel.parallel):
             return None
         used = priced.used or predict_resources(kernel, instructions=1.0)

@@ -2,32 +2,34 @@
 
 A plan is made by bytes and launches alone. Where a kernel, compiled, spills, or keeps so few programs resident that
 latency binds it, it is planned again with a cut through it, at the places where least has to pass through memory; the
-plan with the cut stays where the compiled parts together are predicted to be faster.
+plan with the cut stays where the compiled parts together are predicted to be faster than the whole, with whatever
+relief the device has for it (`lower.relief`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 from fusewise.config import Fission
 from fusewise.ir.graph import Graph
 from fusewise.lower.kernel import Kernel
-from fusewise.lower.price import Priced, Pricer
+from fusewise.lower.price import MUST_GAIN, Priced, Pricer
+from fusewise.lower.relief import TROUBLE, is_held_back, relieve, split_way
 from fusewise.plan.cost import value_bytes
-from fusewise.plan.decisions import Decision
+from fusewise.plan.decisions import Decision, HeldBack, Way
 from fusewise.plan.partition import Cut
 from fusewise.plan.plan import KernelStep, Plan
+from fusewise.plan.schedule import Schedule
 
 MakePlan = Callable[[Sequence[Cut]], Plan]
+_Key = tuple[tuple[int, ...], tuple[int, ...]]  # nodes and writes of a kernel, which stay where names change
 
 _CUTS = 2  # places tried in one kernel
 _LARGE = 400  # nodes of a kernel of which one cut is tried: it takes seconds to compile
 _LEAST_SHARE = 0.2  # of a kernel's arithmetic on either side of a cut
 _MOST_SPLITS = 8  # kernels looked at in one graph
-MUST_GAIN = 0.93  # of the time before: predictions are not better than that
-_TROUBLE = 1.3  # time / floor from which a kernel that registers limit is looked at
 _FEW_NODES = 8  # of a kernel that holds nothing worth cutting
 
 
@@ -50,37 +52,52 @@ class Refined:
 
 
 def refine(make: MakePlan, pricer: Pricer, fission: Fission = "auto") -> Refined:
-    """The plan with compiled schedules, and with kernels split where that is predicted to be faster.
+    """The plan with compiled schedules, and with kernels relieved or split where that is predicted to be faster.
 
     Args:
         make: plans the graph with the given cuts.
-        fission: `auto`, `never`, or `always`: each kernel with a place to cut is cut, however the times are predicted.
+        fission: `auto`, `never`, or `always`: each kernel with a place to cut is cut, however the times are predicted,
+            and none is relieved.
     """
     cuts: list[Cut] = []
-    best = _priced(make(cuts), pricer)
+    chosen: dict[_Key, Schedule] = {}
+    best = _priced(make(cuts), pricer, chosen)
     decisions: list[Decision] = []
+    held: list[HeldBack] = []
     seen: set[frozenset[int]] = set()
     forced = fission == "always"
-    for _ in range(0 if fission == "never" else _MOST_SPLITS):
+    for _ in range(_MOST_SPLITS):
         step = next((s for s in best.plan.kernels if _is_next(s, best, seen, forced)), None)
         if step is None:
             break
         seen.add(frozenset(step.nodes))
+        relief = None
+        problem = _why_whole(best, step, fission)
+        if not forced and is_held_back(best.priced[step.name]):
+            relief = relieve(best.plan, step, best.priced[step.name], pricer)
+            chosen[step.nodes, step.writes] = relief.best.kernel.schedule
+            best = Refined(best.plan, best.priced | {step.name: relief.best})
         must_us = inf if forced else best.time_us - (1 - MUST_GAIN) * best.priced[step.name].time_us
+        split = Way("split", "split in two", problem=problem)
         tried: list[tuple[Refined, Cut]] = []
-        for cut in cheapest_cuts(best.plan.graph, step):
+        for cut in () if problem else cheapest_cuts(best.plan.graph, step):
             plan = make([*cuts, cut])
             if _least_us(plan, best, pricer) < must_us:
-                tried.append((_priced(plan, pricer), cut))
-        if not tried:
-            continue
-        found, cut = min(tried, key=lambda item: item[0].time_us)
-        taken = found.time_us < must_us
-        decisions.append(_decision(best, found, step, cut, taken))
-        if taken:
-            best, cuts = found, [*cuts, cut]
+                tried.append((_priced(plan, pricer, chosen), cut))
+            else:
+                split = replace(split, problem="parts that ran at their floors would be no faster")
+        if tried:
+            found, cut = min(tried, key=lambda item: item[0].time_us)
+            split = replace(split_way(_parts(found, cut)), taken=found.time_us < must_us)
+            decisions.append(_decision(best, found, step, cut, split.taken))
+            if split.taken:
+                best, cuts = found, [*cuts, cut]
+        if relief is not None:
+            name = split.name if split.taken else relief.best_name
+            ways = tuple(replace(way, taken=way.name == name) for way in (*relief.ways, split))
+            held.append(HeldBack(step.name, step.nodes, ways))
     steps = tuple(_with_prediction(s, best) if isinstance(s, KernelStep) else s for s in best.plan.steps)
-    plan = replace(best.plan, steps=steps, decisions=(*best.plan.decisions, *decisions))
+    plan = replace(best.plan, steps=steps, decisions=(*best.plan.decisions, *decisions), held_back=tuple(held))
     return Refined(plan, best.priced)
 
 
@@ -157,8 +174,16 @@ def _operands(graph: Graph, node: int, inside: set[int]) -> list[int]:
     return list(found)
 
 
-def _priced(plan: Plan, pricer: Pricer) -> Refined:
-    return Refined(plan, {s.name: pricer.price(plan, s) for s in plan.kernels})
+def _priced(plan: Plan, pricer: Pricer, chosen: Mapping[_Key, Schedule]) -> Refined:
+    """A plan's kernels, those that were looked at before under the schedules chosen then."""
+    priced: dict[str, Priced] = {}
+    for step in plan.kernels:
+        found = pricer.price(plan, step)
+        schedule = chosen.get((step.nodes, step.writes), found.kernel.schedule)
+        if schedule != found.kernel.schedule:
+            found = pricer.price_kernel(plan, step, replace(found.kernel, schedule=schedule))
+        priced[step.name] = found
+    return Refined(plan, priced)
 
 
 def _least_us(plan: Plan, before: Refined, pricer: Pricer) -> float:
@@ -171,7 +196,16 @@ def _is_next(step: KernelStep, refined: Refined, seen: set[frozenset[int]], forc
     nodes = frozenset(step.nodes)
     if forced:
         return not any(nodes <= whole for whole in seen)
-    return nodes not in seen and _in_trouble(refined, step)
+    return nodes not in seen and (_in_trouble(refined, step) or is_held_back(refined.priced[step.name]))
+
+
+def _why_whole(refined: Refined, step: KernelStep, fission: Fission) -> str:
+    """Why no split of a kernel is tried; empty where one is."""
+    if fission == "never":
+        return "the options rule it out"
+    if fission == "auto" and not _in_trouble(refined, step):
+        return "its parts would issue as many instructions"
+    return "" if cheapest_cuts(refined.plan.graph, step) else "there is no place to cut it"
 
 
 def _in_trouble(refined: Refined, step: KernelStep) -> bool:
@@ -182,13 +216,18 @@ def _in_trouble(refined: Refined, step: KernelStep) -> bool:
     if priced.used.spill_load_bytes or (priced.prediction.bound_by, priced.prediction.busiest) == ("compute", "fetch"):
         return True
     starved = priced.prediction.bound_by == "latency" and priced.prediction.residency.limiter == "registers"
-    return starved and priced.time_us > _TROUBLE * priced.floor_us
+    return starved and priced.time_us > TROUBLE * priced.floor_us
+
+
+def _parts(refined: Refined, cut: Cut) -> list[Priced]:
+    """The kernels of a plan that a cut made."""
+    nodes = cut[0] | cut[1]
+    return [refined.priced[s.name] for s in refined.plan.kernels if not nodes.isdisjoint(s.nodes)]
 
 
 def _decision(before: Refined, after: Refined, step: KernelStep, cut: Cut, taken: bool) -> Decision:
     whole = before.priced[step.name]
-    nodes = cut[0] | cut[1]
-    parts = [after.priced[s.name] for s in after.plan.kernels if not nodes.isdisjoint(s.nodes)]
+    parts = _parts(after, cut)
     moved = sum(s.dram_bytes for s in after.plan.kernels) - sum(s.dram_bytes for s in before.plan.kernels)
     detail = f"whole: {_text(whole)}; apart: {', '.join(map(_text, parts))}"
     code = "registers" if taken else "whole-is-faster"

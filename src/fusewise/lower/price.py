@@ -28,6 +28,7 @@ FINALISTS = 3
 GOOD_ENOUGH = 1.15  # time / floor up to which no other schedule is compiled
 _WORTH_IT = 0.95  # of the first's time: the order of the schedules was measured, small predicted gains are noise
 TOO_SMALL_US = 5.0  # beside the launch: nothing that a schedule could save
+MUST_GAIN = 0.93  # of the time before, for what relieves or splits a kernel: predictions are not better than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,11 @@ class Pricer:
         self.gpu = gpu
         self._compile = compile_kernel
         self._known: dict[Kernel, Resources] = {}
+
+    @property
+    def compiles(self) -> bool:
+        """Whether kernels are compiled to be priced."""
+        return self._compile is not None
 
     def price(self, plan: Plan, step: KernelStep) -> Priced:
         """The kernel of a step under the best of its finalists.

@@ -88,8 +88,11 @@ def print_schedule(schedule: Schedule) -> str:
     tiles.append(f"r {schedule.r_block}")
     held = "row held" if schedule.persistent else "row walked"
     stages = f"{schedule.num_stages} stage{'s' if schedule.num_stages > 1 else ''}"
+    capped = "" if schedule.maxnreg is None else f", at most {schedule.maxnreg} registers a thread"
+    spills = ", spills to shared memory" if schedule.spill_to_shared else ""
     return (
         f"triton: {' by '.join(tiles)}, {held}, {schedule.num_warps} warps, {stages}, {schedule.index_bits}-bit indexes"
+        f"{capped}{spills}"
     )
 
 

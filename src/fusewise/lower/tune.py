@@ -1,12 +1,14 @@
 """Schedules chosen by the clock, or pinned by name: what the model alone cannot tell apart.
 
-A schedule's text is its tile and warps: `x4 r2048 w8 s3` (`y` and `r` where it has them, `s` for stages beyond one).
-A text that a kernel does not know raises `UnknownName` with those it has.
+A schedule's text is that of `schedule_text`: `x4 r2048 w8 s3`. A cap on registers (`n96`) and spilling to shared memory
+(`shared`) may follow any of a kernel's own. A text that a kernel does not know raises `UnknownName` with those it has.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from fusewise.device.model import GpuModel
 from fusewise.errors import UnknownName
@@ -16,25 +18,14 @@ from fusewise.lower.kernel import Kernel
 from fusewise.lower.price import Pricer
 from fusewise.plan.gpu_schedule import choose_gpu_schedule
 from fusewise.plan.plan import KernelStep, Plan
-from fusewise.plan.schedule import TritonSchedule
+from fusewise.plan.schedule import TritonSchedule, schedule_text
 
 Time = Callable[[Kernel, Mapping[str, int]], float | None]
 """Measured time of one launch in us at sizes by the hints; None where the kernel cannot be timed."""
 
+# 16 to 255 registers: the assembler takes no fewer, and a thread names no more
+_OPTIONS = re.compile(r"(?P<own>.*?)(?: n(?P<cap>1[6-9]|[2-9]\d|1\d\d|2[0-4]\d|25[0-5]))?(?P<shared> shared)?")
 _MUST_GAIN = 0.98  # of the time of the schedule that the model chose: clocks are noisy
-
-
-def schedule_text(schedule: TritonSchedule) -> str:
-    """A schedule as `schedules` names it."""
-    parts = [f"x{schedule.x_block}"]
-    if schedule.y_axes:
-        parts.insert(0, f"y{schedule.y_block}")
-    if schedule.r_block > 1:
-        parts.append(f"r{schedule.r_block}")
-    parts.append(f"w{schedule.num_warps}")
-    if schedule.num_stages > 1:
-        parts.append(f"s{schedule.num_stages}")
-    return " ".join(parts)
 
 
 def pin(refined: Refined, pricer: Pricer, pins: Mapping[str, str]) -> Refined:
@@ -48,9 +39,10 @@ def pin(refined: Refined, pricer: Pricer, pins: Mapping[str, str]) -> Refined:
         if step.name not in pins:
             continue
         known = candidates(refined.plan, step, pricer.gpu)
-        if pins[step.name] not in known:
+        kernel = _named(known, pins[step.name])
+        if kernel is None:
             raise UnknownName(f"schedule of {step.name}", pins[step.name], known)
-        priced[step.name] = pricer.price_kernel(refined.plan, step, known[pins[step.name]])
+        priced[step.name] = pricer.price_kernel(refined.plan, step, kernel)
     return Refined(refined.plan, priced)
 
 
@@ -80,13 +72,31 @@ def tune(refined: Refined, pricer: Pricer, time_kernel: Time) -> tuple[Refined, 
 
 
 def candidates(plan: Plan, step: KernelStep, gpu: GpuModel) -> dict[str, Kernel]:
-    """The kernel of a step under each schedule that it has, by the schedule's text, best first by the model's rules."""
+    """The kernel of a step under each schedule that it has, by the schedule's text, best first by the model's rules.
+
+    Where registers hold it back, the ways that were compiled for that are among them.
+    """
     axes, body = body_of(plan.graph, step.region, step.writes, plan.layouts, True, dict(step.over))
     hints = plan.graph.hints()
     found: dict[str, Kernel] = {}
     for schedule in choose_gpu_schedule(describe(axes, body, hints), gpu.sm_count):
         found.setdefault(schedule_text(schedule), assemble(step.name, axes, body, schedule, hints))
+    for way in (way for held in plan.held_back if held.nodes == step.nodes for way in held.ways):
+        kernel = _named(found, way.schedule)
+        if kernel is not None:
+            found.setdefault(way.schedule, kernel)
     return found
+
+
+def _named(known: Mapping[str, Kernel], text: str) -> Kernel | None:
+    """The kernel under the schedule of a text: one of its own, with what the assembler is told beside."""
+    match = _OPTIONS.fullmatch(text)
+    kernel = None if match is None else known.get(match["own"])
+    if match is None or kernel is None:
+        return None
+    assert isinstance(kernel.schedule, TritonSchedule)
+    cap = None if match["cap"] is None else int(match["cap"])
+    return replace(kernel, schedule=replace(kernel.schedule, maxnreg=cap, spill_to_shared=bool(match["shared"])))
 
 
 def _text(kernel: Kernel) -> str:

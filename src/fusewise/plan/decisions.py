@@ -32,6 +32,49 @@ REASONS: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """One way to run a kernel that registers hold back.
+
+    Attributes:
+        kind: `plain`, `cap` (fewer registers a thread, which lets more programs reside), `shared-spill` (spills go to
+            shared memory), `setmaxnreg` (registers move between the warps of a program), or `split` (two kernels).
+        name: in words: `capped at 96`.
+        taken: whether the kernel runs so.
+        problem: why there is no such kernel, or why it was not compiled; empty where there are figures.
+        time_us: predicted time; of a split of both kernels together.
+        regs_per_thread, spill_bytes, occupancy: most, sum and least of the kernels.
+        shared_spill_bytes: shared memory of a program that holds spilled registers.
+        schedule: as the option `schedules` names it.
+    """
+
+    kind: str
+    name: str
+    taken: bool = False
+    problem: str = ""
+    time_us: float | None = None
+    regs_per_thread: int | None = None
+    spill_bytes: int | None = None
+    occupancy: float | None = None
+    shared_spill_bytes: int = 0
+    schedule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A kernel that registers hold back, and every way to run it.
+
+    Attributes:
+        kernel: its name in the plan in which it was found.
+        nodes: the graph nodes that it computes.
+        ways: the plain kernel first.
+    """
+
+    kernel: str
+    nodes: tuple[int, ...]
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """One candidate fusion, taken or refused.
 

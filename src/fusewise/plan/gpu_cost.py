@@ -85,7 +85,7 @@ def predict(
     blocks = max(1, held.blocks_per_sm)
     counts, barriers = _executed(work, used)
     compute_us, busiest = _compute_us(gpu, work, used, counts, blocks)
-    spilled = work.programs * threads * (used.spill_store_bytes + used.spill_load_bytes)
+    spilled = work.programs * threads * (used.spill_store_bytes + used.spill_load_bytes) * _spill_turns(used, counts)
     spill_us = spilled / gpu.l2_bytes_per_s * 1e6
     again = _read_again(gpu, work, read_bytes, blocks)
     memory_us = _memory_us(gpu, work, used, read_bytes + write_bytes + again, blocks) + spill_us
@@ -119,6 +119,12 @@ def _executed(work: Work, used: Resources) -> tuple[Counter[str], float]:
             counts[name] += count * times  # type: ignore[assignment]  # a mean: fractions are meant
         barriers += section.barriers * times
     return counts, barriers
+
+
+def _spill_turns(used: Resources, counts: Mapping[str, float]) -> float:
+    """How often a spill of the code is executed, in the mean: those inside of loops more than once."""
+    standing = sum(s.instructions.get("local", 0) for s in (used.straight, *used.loops))
+    return counts["local"] / standing if standing else 1.0
 
 
 def _loop_turns(work: Work, used: Resources) -> list[float]:

@@ -11,7 +11,7 @@ from fusewise.config import Policy
 from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
 from fusewise.plan.cost import Machine, time_us, value_bytes
-from fusewise.plan.decisions import Decision
+from fusewise.plan.decisions import Decision, HeldBack
 from fusewise.plan.gpu_cost import Prediction
 from fusewise.plan.memory import allowed_bytes, peak_bytes
 from fusewise.plan.partition import Cut, Partition, Partitioner
@@ -98,6 +98,7 @@ class Plan:
         apart: the cuts that it was planned with.
         late: outputs, by position, that are copied to the inputs that `graph.writes` names when all steps are done.
         bundles: kernels that share a launch.
+        held_back: kernels that registers hold back, with the ways that were weighed.
     """
 
     graph: Graph
@@ -109,6 +110,7 @@ class Plan:
     apart: tuple[Cut, ...] = ()
     late: tuple[int, ...] = ()
     bundles: tuple[Bundle, ...] = ()
+    held_back: tuple[HeldBack, ...] = ()
 
     @property
     def kernels(self) -> tuple[KernelStep, ...]:

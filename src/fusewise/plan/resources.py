@@ -38,6 +38,7 @@ class Resources:
         spill_store_bytes, spill_load_bytes: bytes a thread spills and reloads (each place in the code counted once).
         stack_bytes: stack frame of a thread; a frame alone is no spill.
         shared_bytes: shared memory of a program.
+        shared_spill_bytes: the part of it that holds spilled registers.
         num_warps: warps of a program.
         instructions: machine instructions by class, counted once each as they stand in the code; empty where unknown.
         instructions_per_element: executed instructions for each point of the tile; None where the code has loops.
@@ -54,6 +55,7 @@ class Resources:
     instructions_per_element: float | None = None
     straight: Section = Section()
     loops: tuple[Section, ...] = ()
+    shared_spill_bytes: int = 0
 
     @property
     def code_bytes(self) -> int:

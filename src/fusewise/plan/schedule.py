@@ -88,6 +88,9 @@ class TritonSchedule:
         num_warps: warps a program, a power of two.
         num_stages: pipeline depth of the loop over r (`tl.range`).
         index_bits: 32, or 64 where an offset may pass 2^31 - 1.
+        maxnreg: most registers a thread that the assembler may use (the launch option of that name), what does not fit
+            is spilled; None: as many as it likes.
+        spill_to_shared: registers are spilled to shared memory first (PTX's pragma `enable_smem_spilling`).
     """
 
     y_axes: tuple[str, ...]
@@ -99,6 +102,8 @@ class TritonSchedule:
     num_warps: int
     num_stages: int = 1
     index_bits: int = 32
+    maxnreg: int | None = None
+    spill_to_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,27 @@ class CppSchedule:
 
 
 Schedule: TypeAlias = TritonSchedule | CppSchedule
+
+
+def schedule_text(schedule: TritonSchedule) -> str:
+    """A schedule as the option `schedules` names it: `x4 r2048 w8 s3 n96 shared`.
+
+    That is its tile (`y` and `r` where it has them), warps, stages beyond one, and what the assembler is told: the most
+    registers a thread, and that spills go to shared memory.
+    """
+    parts = [f"x{schedule.x_block}"]
+    if schedule.y_axes:
+        parts.insert(0, f"y{schedule.y_block}")
+    if schedule.r_block > 1:
+        parts.append(f"r{schedule.r_block}")
+    parts.append(f"w{schedule.num_warps}")
+    if schedule.num_stages > 1:
+        parts.append(f"s{schedule.num_stages}")
+    if schedule.maxnreg is not None:
+        parts.append(f"n{schedule.maxnreg}")
+    if schedule.spill_to_shared:
+        parts.append("shared")
+    return " ".join(parts)
 
 
 _THREADS_FROM = 1 << 15  # points of the axes below which sharing between cores costs more than it saves

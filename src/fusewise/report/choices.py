@@ -30,6 +30,7 @@ from fusewise.report.format import (
     short_op,
 )
 from fusewise.report.tables import table_of
+from fusewise.report.ways import ways_tables
 
 BAR_WIDTH = 32
 SOURCES = (
@@ -51,6 +52,9 @@ def candidate_summary(graph: GraphPlan) -> Text:
     if refused:
         codes = ", ".join(f"{code} {number}" for code, number in refused.most_common())
         text += f", {refused.total()} refused ({codes})"
+    if graph.held_back:
+        relieved = sum(way.taken and way.kind in ("cap", "shared-spill") for row in graph.held_back for way in row.ways)
+        text += f"; {format_count(len(graph.held_back), 'kernel')} held back by registers, {relieved} relieved whole"
     if splits:
         text += f"; {format_count(len(splits), 'split')} tried, {sum(c.taken for c in splits)} taken"
     if joined:
@@ -173,6 +177,7 @@ def _answer(why: Why) -> list[RenderableType]:
         parts.append(staircase_table(why.together.name, why.together.resources))
     elif why.together is None and not why.fused and why.apart:
         parts.append(Text("The two cannot be one kernel, so there is none to compile.", style="dim"))
+    parts += ways_tables(why.held_back)
     parts.append(Text(""))
     return parts
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from fusewise.report.ways import HeldBackRow
+
 EXPLANATION_SCHEMA = "fusewise-explanation/1"
 VERIFICATION_SCHEMA = "fusewise-verification/1"
 
@@ -53,6 +55,8 @@ class KernelResources:
         next_regs_up: registers a thread from which one block fewer fits.
         staircase: occupancy against registers a thread, for this kernel's threads and shared memory.
         note: why nothing was compiled.
+        maxnreg: most registers that the assembler was allowed; None: as many as it likes.
+        shared_spill_bytes: the part of the shared memory that holds spilled registers.
     """
 
     source: str
@@ -68,6 +72,8 @@ class KernelResources:
     next_regs_up: int | None = None
     staircase: tuple[OccupancyStep, ...] = ()
     note: str = ""
+    maxnreg: int | None = None
+    shared_spill_bytes: int = 0
 
     @property
     def is_known(self) -> bool:
@@ -253,6 +259,7 @@ class Why:
         apart, together: both ways to run the pair, where they exist.
         whole: the kernel of the plan that `together` has grown to, where it is another.
         rate_source: where the memory rate of the modelled times comes from.
+        held_back: those of these kernels that registers hold back.
     """
 
     device: str
@@ -269,6 +276,7 @@ class Why:
     together: AlternativeKernel | None = None
     whole: AlternativeKernel | None = None
     rate_source: str = ""
+    held_back: tuple[HeldBackRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +308,7 @@ class GraphPlan:
         fusions: number of fusions that were taken.
         eager_reason: why the whole graph runs as eager PyTorch; empty where it does not.
         candidates: every fusion that was tried, taken or refused.
+        held_back: kernels that registers hold back, with the ways that were weighed.
     """
 
     role: str
@@ -309,6 +318,7 @@ class GraphPlan:
     fusions: int
     eager_reason: str = ""
     candidates: tuple[CandidateRow, ...] = ()
+    held_back: tuple[HeldBackRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ from fusewise.report.format import (
     shorten,
 )
 from fusewise.report.tables import table_of as table_of
+from fusewise.report.ways import ways_tables
 
 PLAIN_WIDTH = 120
 CODE_LIMIT = 64
@@ -145,6 +146,8 @@ def _device(device: DevicePlan, candidates: bool, staircases: bool) -> list[Rend
         parts.append(render_graph(graph))
         if graph.candidates:
             parts.append(candidate_table(graph) if candidates else candidate_summary(graph))
+        if candidates:
+            parts += ways_tables(graph.held_back)
     if staircases:
         held = [(k.name, k.resources) for k in device.kernels if k.resources is not None and k.resources.staircase]
         parts += [staircase_table(name, resources) for name, resources in held]
@@ -232,7 +235,7 @@ def _resources(found: KernelResources | None) -> str:
         return "registers unknown"
     about = "~" if found.source == "modelled" else ""
     lines = [
-        f"{about}{found.regs_per_thread} registers",
+        f"{about}{found.regs_per_thread} registers" + ("" if found.maxnreg is None else f" (at most {found.maxnreg})"),
         f"{found.spill_bytes} B spilled",
         f"{format_bytes(found.shared_bytes or 0)} shared",
     ]

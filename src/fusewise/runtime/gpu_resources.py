@@ -1,8 +1,8 @@
 """What a compiled kernel uses on a GPU, read from its machine code: no GPU need be present.
 
 Registers, stack and shared memory come from `cuobjdump -res-usage`, spills from `ptxas -v` (asked only where there is a
-stack frame: no spill without one), instruction counts from `nvdisasm`. The three tools ship with Triton. For AMD the
-figures stand in the assembly.
+stack frame, or the pragma that spills to shared memory: no spill without one), instruction counts from `nvdisasm`. The
+three tools ship with Triton. For AMD the figures stand in the assembly.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from fusewise.lower.kernel import Kernel, TritonSchedule
 from fusewise.lower.launch import LaunchUnit
 from fusewise.plan.resources import Resources as Resources
 from fusewise.runtime.sass import count_instructions, sections
+from fusewise.runtime.shared_spill import PRAGMA
 
 
 def read_resources(compiled: Any, kernel: LaunchUnit, sass: bool = True) -> Resources:
@@ -33,7 +34,10 @@ def read_resources(compiled: Any, kernel: LaunchUnit, sass: bool = True) -> Reso
     usage = _usage(cubin)
     stack = usage["STACK"]
     arch = compiled.metadata.target.arch
-    stores, loads = _spills(compiled.asm["ptx"], arch) if stack else (0, 0)
+    ptx: str = compiled.asm["ptx"]
+    stores, loads, held = _spills(ptx, arch) if stack or PRAGMA in ptx else (0, 0, 0)
+    # shared memory that is not asked for at the launch: Triton's own is
+    shared_spills = held if PRAGMA in ptx else 0
     text = disassemble(cubin) if sass else ""
     straight, loops = sections(text)
     warps = int(compiled.metadata.num_warps)
@@ -45,12 +49,13 @@ def read_resources(compiled: Any, kernel: LaunchUnit, sass: bool = True) -> Reso
         spill_store_bytes=stores,
         spill_load_bytes=loads,
         stack_bytes=stack,
-        shared_bytes=int(compiled.metadata.shared),
+        shared_bytes=int(compiled.metadata.shared) + shared_spills,
         num_warps=warps,
         instructions=count_instructions(text),
         instructions_per_element=per_element,
         straight=straight,
         loops=loops,
+        shared_spill_bytes=shared_spills,
     )
 
 
@@ -96,7 +101,8 @@ def _tool(name: str, cubin: bytes, option: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def _spills(ptx: str, arch: int) -> tuple[int, int]:
+def _spills(ptx: str, arch: int) -> tuple[int, int, int]:
+    """(bytes a thread stored to local memory, and loaded again; static shared memory of a program)."""
     target = re.search(r"^\.target (\w+)", ptx, re.MULTILINE)
     assert target is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -106,7 +112,8 @@ def _spills(ptx: str, arch: int) -> tuple[int, int]:
         command = [tool, "-v", "--fmad=false", f"--gpu-name={target[1]}", str(source), "-o", str(source) + ".o"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    shared = re.search(r"(\d+) bytes smem", done.stderr)
+    return (int(found[1]) if found else 0, int(found[2]) if found else 0, int(shared[1]) if shared else 0)
 
 
 def _read_amd(compiled: Any) -> Resources:

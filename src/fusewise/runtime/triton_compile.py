@@ -30,6 +30,7 @@ from fusewise.errors import CacheFailure, CompileFailed, CompilerMissing
 from fusewise.lower.kernel import TritonSchedule
 from fusewise.lower.launch import LaunchUnit, members_of
 from fusewise.runtime.gpu_resources import Resources, read_resources
+from fusewise.runtime.shared_spill import require_shared_spilling, spill_to_shared
 
 # The triton that each torch was released with.
 TRITON_OF_TORCH: Mapping[str, str] = {"2.11": "3.6.0", "2.12": "3.7.0", "2.13": "3.7.1", "2.14": "3.8.0"}
@@ -77,10 +78,10 @@ def install_line() -> str:
 def load_module(source: str) -> ModuleType:
     """The module of a generated source, which triton must find in a file."""
     require_triton()
-    key = hashlib.sha256(source.encode()).hexdigest()[:32]
+    key = _digest(source.encode())
     with _lock:
         if key not in _modules:
-            path = _file_of(key, source)
+            path = _file_of(f"{key}.py", source.encode())
             name = f"fusewise_kernels_{key}"
             spec = importlib.util.spec_from_file_location(name, path)
             assert spec is not None and spec.loader is not None
@@ -95,11 +96,15 @@ def load_module(source: str) -> ModuleType:
         return _modules[key]
 
 
-def _file_of(key: str, source: str) -> Path:
-    """A file with the source: in the cache folder, or where that cannot be written in one of this process."""
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _file_of(name: str, data: bytes) -> Path:
+    """A file whose name tells its content: in the cache folder, or where that cannot be written in this process's."""
     for folder in (cache_dir() / "triton", _private_folder()):
         try:
-            return _write(folder, f"{key}.py", source.encode())
+            return _write(folder, name, data)
         except OSError as error:
             failure = error
     raise CacheFailure(
@@ -161,12 +166,25 @@ def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: 
     }
     if is_exact(source):
         options |= {"enable_reflect_ftz": False, **_libdevice()}
-    try:
+    if schedule.maxnreg is not None:
+        options["maxnreg"] = schedule.maxnreg
+    if schedule.spill_to_shared:
+        require_shared_spilling(target)
+
+    def compiled(**more: Any) -> Any:
         return triton.compile(
             ASTSource(function, signature, {}, attributes),
             target=GPUTarget(target.backend, target.arch, target.warp_size),
-            options=options,
+            options=options | more,
         )
+
+    try:
+        found = compiled()
+        if schedule.spill_to_shared:
+            # the option names a file that takes the place of Triton's own PTX; its name tells its content
+            text = spill_to_shared(found.asm["ptx"]).encode()
+            found = compiled(ir_override=str(_file_of(f"{_digest(text)}.ptx", text)))
+        return found
     except Exception as error:
         first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise CompileFailed(f"Triton cannot compile kernel {kernel.name}: {first}", str(error)) from error
