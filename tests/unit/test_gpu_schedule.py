@@ -83,6 +83,11 @@ def test_a_row_takes_a_warp_for_1024_elements(columns: int, warps: int) -> None:
     assert best(rows(columns)).num_warps == warps
 
 
+def test_two_rows_held_at_once_take_twice_the_warps() -> None:
+    assert best(rows(2048)).num_warps == 2
+    assert best(replace(rows(2048), access_bytes=(2, 2, 2))).num_warps == 4
+
+
 def test_short_rows_share_a_warp() -> None:
     found = best(rows(100))
     assert found.x_block == 16 and found.r_block == 128

@@ -185,6 +185,10 @@ def _row_shapes(shape: KernelShape, block: int, rows: int, sm_count: int) -> lis
         # 4; one of gelu, dropout and residual 116.5, 107.8 and 114.7 us
         light = shape.instructions < _MUCH_ARITHMETIC
         found = [(min(MAX_WARPS, 4 * warps), 2), *found] if light else [(more, 1), (warps, 1)]
+    if 2048 <= block < 4096 and rows >= 4 * sm_count and len(shape.access_bytes) > 2:
+        # H200, backward of a masked softmax of rows of 2048, which holds two rows at once: 276 us with 4 warps, 296
+        # with 2 (which its registers keep at 16 an SM)
+        found = [(more, 1), (warps, 1), (less, 1)]
     own = (shape.reads + shape.writes - shape.vector_bytes) // rows
     if shape.vector_bytes > max(_NEAR_BYTES, own) and rows >= 4 * sm_count:
         # the first-level cache does not keep what all rows read alike: a program reads it once for two rows
