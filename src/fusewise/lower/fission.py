@@ -177,8 +177,7 @@ def _operands(graph: Graph, node: int, inside: set[int]) -> list[int]:
 def _priced(plan: Plan, pricer: Pricer, chosen: Mapping[_Key, Schedule]) -> Refined:
     """A plan's kernels, those that were looked at before under the schedules chosen then."""
     priced: dict[str, Priced] = {}
-    for step in plan.kernels:
-        found = pricer.price(plan, step)
+    for step, found in zip(plan.kernels, pricer.price_all(plan, plan.kernels), strict=True):
         schedule = chosen.get((step.nodes, step.writes), found.kernel.schedule)
         if schedule != found.kernel.schedule:
             found = pricer.price_kernel(plan, step, replace(found.kernel, schedule=schedule))

@@ -5,14 +5,17 @@ Compiling is somebody else's affair: a `Compile` comes from outside and may work
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from threading import Lock
 
 from fusewise.device.model import GpuModel
 from fusewise.device.roofline import stream_bytes_per_s
 from fusewise.ir.graph import Graph
 from fusewise.lower.build import assemble, body_of, describe
 from fusewise.lower.kernel import Kernel
+from fusewise.lower.parallel import side_by_side
 from fusewise.lower.registers import predict_resources
 from fusewise.lower.work import work_of
 from fusewise.plan.cost import value_bytes
@@ -65,12 +68,19 @@ class Pricer:
     def __init__(self, gpu: GpuModel, compile_kernel: Compile | None) -> None:
         self.gpu = gpu
         self._compile = compile_kernel
-        self._known: dict[Kernel, Resources] = {}
+        self._known: dict[Kernel, Future[Resources]] = {}
+        self._lock = Lock()
 
     @property
     def compiles(self) -> bool:
         """Whether kernels are compiled to be priced."""
         return self._compile is not None
+
+    def price_all(self, plan: Plan, steps: Sequence[KernelStep]) -> list[Priced]:
+        """The kernel of each step under the best of its finalists; several are compiled side by side."""
+        if not self.compiles:
+            return [self.price(plan, step) for step in steps]
+        return side_by_side(lambda step: self.price(plan, step), steps)
 
     def price(self, plan: Plan, step: KernelStep) -> Priced:
         """The kernel of a step under the best of its finalists.
@@ -121,9 +131,15 @@ class Pricer:
         if self._compile is None:
             return predict_resources(kernel, instructions)
         key = replace(kernel, name="")
-        if key not in self._known:
-            self._known[key] = self._compile(kernel)
-        return self._known[key]
+        with self._lock:
+            is_first = key not in self._known
+            known = self._known.setdefault(key, Future())
+        if is_first:
+            try:
+                known.set_result(self._compile(kernel))
+            except BaseException as error:
+                known.set_exception(error)
+        return known.result()
 
 
 def dram_bytes(graph: Graph, step: KernelStep, work: Work) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from fusewise.codegen.triton_index import aligned_sizes
 from fusewise.codegen.triton_ops import POINTERS
 from fusewise.config import cache_dir
 from fusewise.errors import CacheFailure, CompileFailed, CompilerMissing
-from fusewise.lower.kernel import TritonSchedule
+from fusewise.lower.kernel import Kernel, TritonSchedule
 from fusewise.lower.launch import LaunchUnit, members_of
 from fusewise.runtime.gpu_resources import Resources, read_resources
 from fusewise.runtime.shared_spill import require_shared_spilling, spill_to_shared
@@ -37,6 +37,8 @@ TRITON_OF_TORCH: Mapping[str, str] = {"2.11": "3.6.0", "2.12": "3.7.0", "2.13": 
 
 _lock = threading.Lock()
 _modules: dict[str, ModuleType] = {}
+_compiled: dict[tuple[str, LaunchUnit, bool, GpuTarget, bool], Any] = {}
+_MOST_COMPILED = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +143,27 @@ def _write(folder: Path, name: str, data: bytes) -> Path:
 def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: bool = True) -> Any:
     """One kernel of a generated module, compiled (Triton's `CompiledKernel`); no GPU need be present.
 
+    What was compiled to be priced is launched as it is: a module's other kernels do not matter.
+
     Raises:
         CompileFailed: Triton or ptxas refused the kernel.
         CompilerMissing: no triton.
     """
     function = getattr(load_module(source), kernel.name)
+    text: str = function.src if isinstance(kernel, Kernel) else source  # a bundle calls functions beside it
+    key = (text, kernel, is_exact(source), target, aligned)
+    with _lock:
+        found = _compiled.get(key)
+    if found is None:
+        found = _compile(function, kernel, target, aligned, is_exact(source))
+        with _lock:
+            if len(_compiled) >= _MOST_COMPILED:
+                _compiled.clear()
+            _compiled[key] = found
+    return found
+
+
+def _compile(function: Any, kernel: LaunchUnit, target: GpuTarget, aligned: bool, exact: bool) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -164,8 +182,8 @@ def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: 
         "debug": needs_debug(kernel),
         "sanitize_overflow": False,
     }
-    if is_exact(source):
-        options |= {"enable_reflect_ftz": False, **_libdevice()}
+    if exact:
+        options |= {"enable_reflect_ftz": False, **cuda_libdevice()}
     if schedule.maxnreg is not None:
         options["maxnreg"] = schedule.maxnreg
     if schedule.spill_to_shared:
@@ -203,8 +221,8 @@ def resources(source: str, kernels: Sequence[LaunchUnit], target: GpuTarget, sas
     return {kernel.name: read_resources(compiled[kernel.name], kernel, sass) for kernel in kernels}
 
 
-def _libdevice() -> dict[str, Any]:
-    """CUDA's own libdevice where its wheel is installed: Triton's is of another version, and erf differs."""
+def cuda_libdevice() -> dict[str, Any]:
+    """Options that name CUDA's own libdevice where its wheel is installed: Triton's is another version; erf differs."""
     spec = importlib.util.find_spec("nvidia")
     for folder in spec.submodule_search_locations or () if spec is not None else ():
         for path in sorted(Path(folder).glob("**/libdevice.10.bc")):
