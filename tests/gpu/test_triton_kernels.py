@@ -21,6 +21,7 @@ from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
 from fusewise.plan.gpu_schedule import choose_gpu_schedule
 from fusewise.plan.schedule import AxisShape, KernelShape
 from fusewise.runtime.triton import Launcher, build_launchers
+from fusewise.runtime.triton_compile import cuda_libdevice
 from tests.cpu.cpp_kernels import Case, Make, at, compare, expected
 from tests.triton_cases import Scheduled, all_cases, results, softmax, tensors
 
@@ -163,6 +164,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Make, int], int], Callable[[torch.Tensor], 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_exact_function_equals_eager_on_every_input(name: str) -> None:
     """All 2^32 bit patterns of f32."""
+    if name in ("erf", "gelu_erf") and not cuda_libdevice():
+        pytest.skip("CUDA's own libdevice is not installed, and the erf of Triton's is of another version")
     build, eager = FUNCTIONS[name]
     run = launcher(chain(build), exact=True).launch
     ours = torch.empty(1 << 24, device="cuda")
