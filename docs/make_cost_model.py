@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fusewise.lower import fission, price, relief
+from fusewise.plan import cpu_cost
 from fusewise.report.format import format_us
 from fusewise.runtime.shared_spill import NEEDED
 
@@ -38,6 +39,17 @@ for a GPU that need not be there:
 * `t_serial`: programs that follow each other in one place of an SM, with the latency of their loads, their barriers
   and their own chain of instructions.
 * `overlap`: the cubic norm. Two resources that are both busy hide each other in part.
+
+For a CPU the same is asked of the kernel's own instructions, which nothing need compile:
+
+    t = launch + overlap(t_memory, t_vector + t_registers) x imbalance
+
+* `t_memory`: bytes / copy rate of the nearest level that holds all that the kernel touches: level 2 or 3, else main
+  memory, of which one core alone gets only a part. Outputs from {fresh} MB on are new pages, which the system clears.
+* `t_vector`: instructions of each class ({classes}) x cycles of one, over the lanes of a vector and the cores.
+* `t_registers`: vectors alive at once beyond the registers that there are, or over a call of a function, each stored to
+  level 1 and loaded again.
+* `imbalance`: pieces of the core that gets most / mean. `launch`: a call, and the parallel loop's start and end.
 
 `explain` says of each figure where it comes from: `datasheet`, `calibrated` (measured on your machine), `compiled`
 (read off the machine code) or `modelled`. Without Triton nothing can be compiled, and registers are predicted from
@@ -82,7 +94,20 @@ on the same file, and on the kernels of [h200-kernels.json](../benchmarks/result
 
 Median error {median:.1%}, 90th percentile {p90:.1%}. Registers predicted before compiling, within 15% or 8 of the
 compiled kernel: {registers:.0%}.
+"""
 
+CPU_TABLE = """
+## Predicted beside measured: {device}
+
+Each row of a results file, predicted with the copy rate and the call overhead of that run. The bench empties the caches
+before each call, so what a program takes in and writes is priced as main memory's. {note}
+Programs that are not the same number of kernels today, or hold an op that runs as PyTorch's own, are left out:
+{left_out}.
+
+Median error {median:.1%}, 90th percentile {p90:.1%}.
+"""
+
+ROWS = """
 | program | predicted | measured | error | slowest kernel is bound by | measured with |
 |---|---|---|---|---|---|
 {rows}
@@ -100,7 +125,14 @@ def _relief() -> str:
 def page() -> str:
     """The text of the page."""
     parts = [
-        HEAD.format(small=price.TOO_SMALL_US, good=price.GOOD_ENOUGH, finalists=price.FINALISTS, gain=fission.MUST_GAIN)
+        HEAD.format(
+            small=price.TOO_SMALL_US,
+            good=price.GOOD_ENOUGH,
+            finalists=price.FINALISTS,
+            gain=fission.MUST_GAIN,
+            fresh=cpu_cost.FRESH_BYTES >> 20,
+            classes=", ".join(cpu_cost.CLASSES),
+        )
     ]
     parts.append(_relief())
     parts += [_table(json.loads(f.read_text(encoding="utf-8"))) for f in sorted(RESULTS.glob("*-predictions.json"))]
@@ -110,11 +142,13 @@ def page() -> str:
 def _table(found: dict[str, Any]) -> str:
     rows = sorted(found["rows"], key=lambda r: abs(r["error"]))
     worst = [f"{r['name']} {r['direction']} ({r['error']:+.0%})" for r in reversed(rows[-3:])]
-    return TABLE.format(
+    template = CPU_TABLE if found["registers_within"] is None else TABLE
+    return (template + ROWS).format(
         device=found["device"],
         median=found["median_error"],
         p90=found["p90_error"],
         registers=found["registers_within"],
+        note=found.get("note", ""),
         rows="\n".join(map(_row, rows)),
         worst=", ".join(worst),
         left_out=", ".join(label for label, _ in found["left_out"]) or "none",

@@ -24,7 +24,7 @@ from fusewise.capture.captured import (
 from fusewise.capture.importer import import_graph
 from fusewise.codegen.triton import module
 from fusewise.config import Options, Policy
-from fusewise.device import calibrated, load_gpu, probe_cpu
+from fusewise.device import CpuModel, Figure, calibrated, load_gpu, probe_cpu
 from fusewise.device.model import GpuModel
 from fusewise.errors import Unsupported
 from fusewise.ir.graph import Graph
@@ -32,6 +32,7 @@ from fusewise.ir.sizes import Size
 from fusewise.ir.verifier import check
 from fusewise.lower.build import build_kernel
 from fusewise.lower.bundle import bundle_kernels
+from fusewise.lower.cpu_work import price_cpu
 from fusewise.lower.fission import Refined, refine
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.launch import LaunchUnit, launch_units
@@ -80,19 +81,7 @@ def machine_of(device: str, use_measured: bool = True) -> Machine:
         use_measured: this user's measured rates where there are any; else a GPU's data sheet alone, the same anywhere.
     """
     if device == "cpu":
-        cpu = calibrated(probe_cpu()) if use_measured else probe_cpu()
-        known = cpu.known_figures()
-        rate = known["copy_bytes_per_s"].value if "copy_bytes_per_s" in known else _CPU_COPY_BYTES_PER_S * cpu.cores
-        return Machine(
-            name=cpu.title,
-            kind="cpu",
-            bytes_per_s=rate,
-            launch_us=cpu.launch_us,
-            instructions_per_s=cpu.fp32_flops_per_s / 2,
-            units=cpu.cores,
-            cache_bytes=cpu.l3_bytes,
-            source="calibrated" if "copy_bytes_per_s" in known else "modelled",
-        )
+        return cpu_machine(calibrated(probe_cpu()) if use_measured else probe_cpu())
     model = present_gpu(device) if device.startswith("cuda") else load_gpu(device)
     if use_measured:
         model = calibrated(model)
@@ -109,6 +98,25 @@ def machine_of(device: str, use_measured: bool = True) -> Machine:
         source="calibrated" if measured else "datasheet",
         compute_capability=_capability(model),
         gpu=model,
+    )
+
+
+def cpu_machine(cpu: CpuModel) -> Machine:
+    """The planner's view of a processor; a copy rate that nobody has measured is modelled."""
+    if cpu.figures.copy_bytes_per_s is None:
+        rate = Figure(_CPU_COPY_BYTES_PER_S * cpu.cores, "modelled", "typical share of a core x cores")
+        cpu = cpu.with_figures({"copy_bytes_per_s": rate})
+    copy = cpu.figure("copy_bytes_per_s")
+    return Machine(
+        name=cpu.title,
+        kind="cpu",
+        bytes_per_s=copy.value,
+        launch_us=cpu.launch_us,
+        instructions_per_s=cpu.fp32_flops_per_s / 2,
+        units=cpu.cores,
+        cache_bytes=cpu.l3_bytes,
+        source=copy.source,
+        cpu=cpu,
     )
 
 
@@ -158,6 +166,8 @@ def plan_captured(
     else:
         plan = make(())
         kernels = {step.name: lower_step(plan.graph, step, plan.layouts, machine) for step in plan.kernels}
+        if machine.cpu is not None:
+            plan = price_cpu(plan, kernels, machine.cpu)
     if options.check:
         check(plan.graph)
     return plan, kernels

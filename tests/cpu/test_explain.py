@@ -48,6 +48,17 @@ def test_kernels_lines_and_bytes() -> None:
     assert all(k.predicted_us >= k.floor_us > 0 for k in graph.kernels)
 
 
+def test_a_cpu_kernel_says_what_bounds_it() -> None:
+    found = fusewise.explain(norm_then_product, torch.empty(1 << 14, 1024), torch.empty(1024, 1024))
+    for kernel in plan(found).kernels:
+        use = kernel.cpu
+        assert use is not None
+        parts = {"memory": use.memory_us, "vector issue": use.vector_us, "registers": use.registers_us}
+        assert kernel.bound_by == max(parts | {"launch": use.launch_us}, key=lambda k: (parts | {"launch": 0.0})[k])
+        assert f"{kernel.bound_by}, {use.cores} core" in str(found)
+        assert f"of {use.vector_registers} registers" in str(found)
+
+
 def test_walls_and_why_neighbours_are_not_fused() -> None:
     (graph,) = plan(fusewise.explain(norm_then_product, *arguments())).graphs
     (wall,) = graph.walls

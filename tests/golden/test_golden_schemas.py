@@ -20,6 +20,7 @@ from fusewise.report.documents import (
     AlternativeKernel,
     CandidateRow,
     CandidateSide,
+    CpuUse,
     DevicePlan,
     Explanation,
     Figures,
@@ -43,7 +44,8 @@ RESOURCES = KernelResources("compiled", 40, 8, 8, 1024, 128, 12, 0.75, "register
 
 def explanation() -> Explanation:
     """One of each thing that an explanation can hold."""
-    kernel = KernelRow("fused_mul_0", ("aten.mul.Tensor",), (LINE,), 4096, 1024, 4.0, 5.0, RESOURCES)
+    use = CpuUse(4.0, 1.0, 0.5, 8.0, "L2", "plain", 2, 40, 32, 64.0)
+    kernel = KernelRow("fused_mul_0", ("aten.mul.Tensor",), (LINE,), 4096, 1024, 4.0, 5.0, RESOURCES, cpu=use)
     side = CandidateSide("aten.mul.Tensor", LINE, 1, "fused_mul_0")
     figures = Figures(5.0, "modelled", 40, 16, 0.75, "compiled")
     candidate = CandidateRow("vertical", side, side, False, "domain", "meaning", "detail", 64, 1.5, figures, figures)

@@ -74,6 +74,14 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["run.json"]
 
 
+def test_a_cpus_figures_are_kept_and_may_be_absent(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    found = replace(RESULT, cpu={"isa": "avx512", "cores": 2.0})
+    write_results(path, found)
+    assert load_results(path) == found
+    assert "cpu" not in json.loads(to_json(RESULT))
+
+
 def _broken(change: dict[str, Any], drop: str | None = None) -> str:
     document = json.loads(to_json(RESULT))
     document["rows"][1].update(change)
@@ -89,6 +97,7 @@ def _broken(change: dict[str, Any], drop: str | None = None) -> str:
         ("[]", "does not follow the schema"),
         ('{"schema": "fusewise-bench/0", "rows": []}', "does not follow the schema"),
         ('{"schema": "fusewise-bench/1", "rows": []}', "lacks ceilings, machine, overheads"),
+        (json.dumps(json.loads(to_json(RESULT)) | {"cpu": []}), "cpu: not an object"),
         (_broken({}, drop="floor_us"), "row 1 lacks floor_us"),
         (_broken({"floor": 1.0}), "row 1 has the unknown field floor"),
         (_broken({"floor_us": "fast"}), "row 1, floor_us: 'fast' is not float"),

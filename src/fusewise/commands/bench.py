@@ -56,6 +56,7 @@ def bench(
     fusewise bench --device cuda --size full
     fusewise bench --table README.md --from benchmarks/results/cpu-small.json
     fusewise bench --predict --device h200 --from benchmarks/results/h200-full.json
+    fusewise bench --predict --device cpu --from benchmarks/results/cpu-small.json
 
     Prints the median of each contender and its share of the floor, and writes medians with p10 and p90, bytes, kernels
     and compile times to a results file (docs/bench-schema.md). A time that the hardware does not allow, or outputs that
@@ -246,7 +247,10 @@ def _predict(file: Path, device: str, names: tuple[str, ...], out: Path | None, 
     for label, reason in found.left_out:
         say(f"left out: {label}: {reason}")
     say(f"median error {found.median_error:.1%}, 90th percentile {found.p90_error:.1%}, {len(found.rows)} programs")
-    say(f"registers within 15% or 8 of the compiled kernel: {found.registers_within:.0%}")
+    if found.registers_within is not None:
+        say(f"registers within 15% or 8 of the compiled kernel: {found.registers_within:.0%}")
+    if found.note:
+        say(found.note)
 
 
 def _write_table(page: Path, found: BenchResult) -> None:

@@ -83,7 +83,8 @@ def calibrate(
 ) -> None:
     """Measure the copy rate, the matmul rate and the cost of an empty kernel here, and keep them for this user.
 
-    `explain` and `calc` then use these figures instead of the datasheet's, and mark them as calibrated.
+    Of a CPU also the cycles of each class of vector instructions. `explain` and `calc` then use these figures instead
+    of the datasheet's, and mark them as calibrated.
     """
     from fusewise.commands.common import progress_bar
     from fusewise.measure.machine import now
@@ -127,6 +128,11 @@ def _measure(device: str) -> tuple[DeviceModel, dict[str, float]]:
         "copy_bytes_per_s": ceilings.copy_gbps * 1e9,
         "matmul_flops_per_s": ceilings.matmul_tflops[matmul] * 1e12,
     }
-    if kind == "cuda":  # the empty kernel of a CPU is no parallel loop
+    if isinstance(model, CpuModel):
+        import fusewise
+        from fusewise.measure.cpu_rates import measure_rates
+
+        figures |= measure_rates(model, fusewise.compile)
+    else:  # the empty kernel of a CPU is no parallel loop
         figures["launch_us"] = ceilings.empty_kernel_us
     return model, figures

@@ -18,13 +18,14 @@ from typing import Protocol, Self, TypeVar
 
 from fusewise import config
 from fusewise.device.cpu import CPU_SPECS
+from fusewise.device.cpu_rates import MEASURED_RATES
 from fusewise.device.figures import Figure, FigureSpec
 from fusewise.device.model import GPU_SPECS
 from fusewise.errors import CacheFailure, UnknownName, UsageError
 
 VERSION = 1
 GPU_KEYS = ("copy_bytes_per_s", "matmul_flops_per_s", "launch_us", "dram_latency_ns", "l2_bytes_per_s")
-CPU_KEYS = ("copy_bytes_per_s", "matmul_flops_per_s", "launch_us")
+CPU_KEYS = ("copy_bytes_per_s", "matmul_flops_per_s", "launch_us", *MEASURED_RATES)
 
 
 class Measurable(Protocol):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from fusewise.device.cpu_rates import RATE_SPECS, modelled_rates
 from fusewise.device.figures import Figure, FigureSpec
 from fusewise.errors import UnknownName, UsageError
 
@@ -34,6 +35,18 @@ class CpuFigures:
     dram_bytes: Figure
     fp32_flops_per_s: Figure
     launch_us: Figure
+    vector_registers: Figure
+    l1_bytes_per_cycle: Figure
+    l2_bytes_per_cycle: Figure
+    l3_bytes_per_cycle: Figure
+    core_bytes_per_s: Figure
+    call_us: Figure
+    plain_cycles: Figure
+    division_cycles: Figure
+    transcendental_cycles: Figure
+    conversion_cycles: Figure
+    gather_cycles: Figure
+    random_cycles: Figure
     copy_bytes_per_s: Figure | None = None
     matmul_flops_per_s: Figure | None = None
 
@@ -50,6 +63,7 @@ CPU_SPECS = {
     "dram_bytes": FigureSpec("bytes of main memory", 1e6, 1e16, whole=True),
     "fp32_flops_per_s": FigureSpec("peak fp32 operations a second of all cores", 1e6, 1e17),
     "launch_us": FigureSpec("microseconds to start and join a parallel loop", 0.001, 10_000),
+    **RATE_SPECS,
     "copy_bytes_per_s": FigureSpec("measured bytes a second, read and written, of a copy", 1e6, 1e15, required=False),
     "matmul_flops_per_s": FigureSpec("measured fp32 operations a second of a matmul", 1e6, 1e17, required=False),
 }
@@ -158,6 +172,7 @@ def probe_cpu(root: Path = Path("/"), cpus: Iterable[int] | None = None) -> CpuM
     cores = _cores(root, usable)
     clock_mhz = _clock(root, usable, info)
     caches = _caches(root / f"sys/devices/system/cpu/cpu{usable[0]}/cache")
+    line_bytes = caches.get("line_bytes") or Figure(64, "modelled", "typical")
     flops = cores.value * clock_mhz.value * 1e6 * vector_bits.value / 32 * 4
     return CpuModel(
         name="cpu",
@@ -171,12 +186,41 @@ def probe_cpu(root: Path = Path("/"), cpus: Iterable[int] | None = None) -> CpuM
             l1d_bytes=caches.get("l1d_bytes") or Figure(32 * 1024, "modelled", "typical"),
             l2_bytes=caches.get("l2_bytes") or Figure(1024 * 1024, "modelled", "typical"),
             l3_bytes=caches.get("l3_bytes") or _l3_fallback(caches),
-            line_bytes=caches.get("line_bytes") or Figure(64, "modelled", "typical"),
+            line_bytes=line_bytes,
             dram_bytes=_dram(root / "proc/meminfo"),
             fp32_flops_per_s=Figure(flops, "modelled", "cores x clock x vector lanes x 2 fused multiply-adds a clock"),
             launch_us=Figure(5.0, "modelled", "typical time to start and join an OpenMP loop"),
+            **modelled_rates(isa, int(vector_bits.value), int(line_bytes.value)),
         ),
     )
+
+
+def figures_document(cpu: CpuModel) -> dict[str, str | float]:
+    """`isa` and every known figure by name, for a results file."""
+    return {"isa": cpu.isa, **{key: figure.value for key, figure in cpu.known_figures().items()}}
+
+
+def cpu_of_document(title: str, document: Mapping[str, str | float], doc: str) -> CpuModel:
+    """The processor that `figures_document` described; `doc` says where the document lies.
+
+    Raises:
+        UsageError: a figure is missing, impossible or unknown.
+    """
+    found: dict[str, Figure] = {}
+    for key, value in document.items():
+        spec = CPU_SPECS.get(key)
+        problem = None if key == "isa" else spec.problem(value) if spec else "is not a figure of a CPU"
+        if problem:
+            raise UsageError(f"{doc}: {key} {problem}.", "Write the file again with: fusewise bench --device cpu")
+        if key != "isa":
+            found[key] = Figure(float(value), "probed", doc)
+    missing = [key for key, spec in CPU_SPECS.items() if spec.required and key not in found]
+    if missing or "isa" not in document:
+        raise UsageError(
+            f"{doc}: {', '.join(missing) or 'isa'} is missing.",
+            "Write the file again with: fusewise bench --device cpu",
+        )
+    return CpuModel("cpu", title, str(document["isa"]), CpuFigures(**found))
 
 
 def _usable_cpus() -> set[int]:

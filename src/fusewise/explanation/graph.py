@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from fusewise.capture.captured import Captured
 from fusewise.config import Options
@@ -16,11 +16,12 @@ from fusewise.lower.kernel import Kernel
 from fusewise.lower.launch import LaunchUnit, launch_units, members_of
 from fusewise.lower.printer import print_kernel
 from fusewise.plan.cost import Machine, time_us, value_bytes
+from fusewise.plan.cpu_cost import CpuPrediction
 from fusewise.plan.decisions import REASONS, Decision
 from fusewise.plan.gpu_cost import Prediction
 from fusewise.plan.plan import KernelStep, Launch, OpaqueStep, Plan
 from fusewise.plan.printer import print_plan
-from fusewise.report.documents import GraphPlan, KernelResources, KernelRow, NotFused, Wall
+from fusewise.report.documents import CpuUse, GraphPlan, KernelResources, KernelRow, NotFused, Wall
 from fusewise.report.format import short_op
 from fusewise.stages import KernelStages
 
@@ -127,12 +128,13 @@ class GraphExplainer:
             lines=lines_of([self.graph[n].origin for n in nodes]),
             unfused_bytes=sum(step.unfused_bytes for step in launch.steps),
             dram_bytes=dram_bytes,
-            floor_us=_floor_us(self.plan.machine, dram_bytes),
+            floor_us=_floor_us(self.plan.machine, dram_bytes, prediction),
             predicted_us=launch.predicted_us,
             resources=resources,
             predicted_from=predicted_from(prediction),
             bound_by="" if prediction is None else prediction.bound_by,
             members=tuple(step.name for step in launch.steps) if len(launch.steps) > 1 else (),
+            cpu=_cpu_use(prediction),
         )
 
     def _wall(self, step: OpaqueStep, name: str) -> Wall:
@@ -191,8 +193,14 @@ class GraphExplainer:
         return NotFused(self.names[first], self.names[second], code, meaning, detail, between)
 
 
-def predicted_from(prediction: Prediction | None) -> str:
-    """What a kernel's predicted time goes by: its compiled code, or bytes and launches alone."""
+def _cpu_use(prediction: Prediction | CpuPrediction | None) -> CpuUse | None:
+    if not isinstance(prediction, CpuPrediction):
+        return None
+    return CpuUse(**{f.name: getattr(prediction, f.name) for f in fields(CpuUse)})
+
+
+def predicted_from(prediction: Prediction | CpuPrediction | None) -> str:
+    """What a kernel's predicted time goes by: its compiled code, or a model alone."""
     return "modelled" if prediction is None else prediction.source
 
 
@@ -234,6 +242,8 @@ def _owners(plan: Plan) -> dict[int, int]:
     return owner
 
 
-def _floor_us(machine: Machine, dram_bytes: int) -> float:
-    """The least time of those bytes at the machine's memory rate, or of an empty kernel."""
+def _floor_us(machine: Machine, dram_bytes: int, prediction: Prediction | CpuPrediction | None) -> float:
+    """The least time of those bytes at the memory's rate, on a CPU that of the cache that holds them, or of no work."""
+    if isinstance(prediction, CpuPrediction):
+        return max(prediction.memory_us, prediction.launch_us)
     return max(time_us(machine, dram_bytes, 0.0, launches=0), machine.launch_us)

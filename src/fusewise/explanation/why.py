@@ -12,9 +12,11 @@ from fusewise.errors import UnknownName, UsageError
 from fusewise.explanation.graph import NOT_TRIED, NOT_TRIED_MEANING, GraphExplainer, predicted_from
 from fusewise.explanation.places import ops_of
 from fusewise.explanation.resources import build_for
+from fusewise.lower.cpu_work import cpu_work_of
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.price import Pricer
 from fusewise.pipeline import compiler_for, lower_step
+from fusewise.plan.cpu_cost import CpuPrediction, predict_cpu
 from fusewise.plan.decisions import REASONS
 from fusewise.plan.gpu_cost import Prediction
 from fusewise.plan.plan import KernelStep, OpaqueStep, kernel_step
@@ -213,12 +215,15 @@ class _Asked:
             predicted_from=predicted_from(prediction),
         )
 
-    def _lower(self, step: KernelStep) -> tuple[Kernel, Prediction | None]:
-        """The kernel of a step as the pipeline would make it, and its time where it is compiled for that."""
+    def _lower(self, step: KernelStep) -> tuple[Kernel, Prediction | CpuPrediction | None]:
+        """The kernel of a step as the pipeline would make it, and its time as the pipeline would predict it."""
         graph, machine = self.graph, self.graph.plan.machine
         layouts = {v: layout_of(graph.graph, v) for v in (*step.reads, *step.writes)}
         if graph.gpu is None:
-            return lower_step(graph.graph, step, layouts, machine), None
+            kernel = lower_step(graph.graph, step, layouts, machine)
+            if machine.cpu is None:
+                return kernel, None
+            return kernel, predict_cpu(machine.cpu, cpu_work_of(graph.plan, step, kernel))
         pricer = Pricer(graph.gpu, compiler_for(machine, graph.options.policy))
         priced = pricer.price(replace(graph.plan, layouts=layouts), step)
         return priced.kernel, priced.prediction

@@ -12,6 +12,8 @@ from typing import Protocol
 
 import torch
 
+from fusewise.device.calibration import calibrated
+from fusewise.device.cpu import figures_document, probe_cpu
 from fusewise.errors import EnvironmentFailure, FusewiseError, UnknownName
 from fusewise.measure import machine
 from fusewise.measure.check import Verification, verify_contender
@@ -208,7 +210,8 @@ def run_cases(
     rows = tuple(_row(case, seen, ceilings, stand) for case, seen in zip(cases, measured, strict=True))
     show(1.0, "done")
     host = {"device": stand.device, "host": machine.device_name("cpu"), "threads": str(torch.get_num_threads())}
-    return BenchResult(rows, asdict(ceilings), host, overheads)
+    cpu = figures_document(calibrated(probe_cpu())) if torch.device(device).type == "cpu" else {}
+    return BenchResult(rows, asdict(ceilings), host, overheads, cpu)
 
 
 def _check_device(device: str, cases: Sequence[BenchCase]) -> None:

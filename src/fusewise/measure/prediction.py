@@ -1,11 +1,13 @@
 """Predicted against measured: the cost model held against a results file, for the device that the file was made on.
 
-Nothing runs: each program is planned and its kernels are compiled for the device, which need not be there.
+Nothing runs: each program is planned and its kernels are compiled for the device, which need not be there. On a CPU
+they are lowered; the bench empties its caches before each call, so what a program takes in and writes is main memory's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,18 +17,25 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from fusewise.capture.importer import import_graph
 from fusewise.capture.trace import Traced, trace_fn
 from fusewise.config import Options
+from fusewise.device.calibration import calibrated
+from fusewise.device.cpu import CpuModel, cpu_of_document, probe_cpu
 from fusewise.device.figures import Figure
 from fusewise.errors import FusewiseError, UsageError
+from fusewise.lower.cpu_work import cpu_work_of
+from fusewise.lower.kernel import Kernel
 from fusewise.lower.registers import predict_registers
 from fusewise.measure.machine import commit, now, versions
 from fusewise.measure.program import Program
 from fusewise.measure.results import BenchResult, BenchRow
 from fusewise.measure.stats import median, percentile
-from fusewise.pipeline import compiler_for, machine_of, plan_captured
+from fusewise.pipeline import compiler_for, cpu_machine, machine_of, plan_captured
 from fusewise.plan.cost import Machine
-from fusewise.plan.plan import KernelStep, OpaqueStep
+from fusewise.plan.cpu_cost import CpuWork, predict_cpu
+from fusewise.plan.gpu_cost import Prediction
+from fusewise.plan.plan import KernelStep, Plan, read_bytes
 
 SCHEMA = "fusewise-predictions/1"
+_CEILINGS = "ceilings of the results file"
 _SEED = "fusewise.seed"  # a wall without work beside its launch
 
 Progress = Callable[[float, str], None]
@@ -40,6 +49,7 @@ class KernelPrediction:
         predicted_us: its time.
         bound_by: what binds it; empty where it is so small that only its floor is known.
         regs_predicted, regs_compiled: registers a thread, before and after compiling; None where it was not compiled.
+            On a CPU the vector registers wanted at once.
     """
 
     name: str
@@ -76,11 +86,17 @@ class ProgramPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """All rows, and those left out with the reason."""
+    """All rows, and those left out with the reason.
+
+    Attributes:
+        device: name of the device's model.
+        note: whose figures were used where they are not those of the machine that was measured; else empty.
+    """
 
     device: str
     rows: tuple[ProgramPrediction, ...]
     left_out: tuple[tuple[str, str], ...]
+    note: str = ""
 
     @property
     def median_error(self) -> float:
@@ -93,16 +109,17 @@ class Predictions:
         return percentile([abs(r.error) for r in self.rows], 0.9)
 
     @property
-    def registers_within(self) -> float:
-        """Share of the compiled kernels whose registers were predicted within 15% or 8 registers."""
+    def registers_within(self) -> float | None:
+        """Share of the compiled kernels whose registers were predicted within 15% or 8 registers; None on a CPU."""
         pairs = [(k.regs_predicted, k.regs_compiled) for r in self.rows for k in r.kernels if k.regs_compiled]
-        return sum(abs(a - b) <= max(8, 0.15 * b) for a, b in pairs) / len(pairs) if pairs else 1.0
+        return sum(abs(a - b) <= max(8, 0.15 * b) for a, b in pairs) / len(pairs) if pairs else None
 
     def to_json(self) -> dict[str, Any]:
         """As a document of the schema `fusewise-predictions/1`."""
         return {
             "schema": SCHEMA,
             "device": self.device,
+            "note": self.note,
             "median_error": self.median_error,
             "p90_error": self.p90_error,
             "registers_within": self.registers_within,
@@ -120,13 +137,18 @@ def predict_results(
     """Predicts each row of a results file.
 
     Args:
-        device: the GPU that the file was made on (`h200`).
+        device: the GPU that the file was made on (`h200`), or `cpu`.
         names: programs; none: all.
 
     Raises:
         UsageError: no row of the file can be predicted.
     """
-    machine = _as_measured(machine_of(device), results)
+    note = ""
+    if device == "cpu":
+        cpu, note = _cpu_as_measured(results)
+        machine = cpu_machine(cpu)
+    else:
+        machine = _as_measured(machine_of(device), results)
     rows: list[ProgramPrediction] = []
     left_out: list[tuple[str, str]] = []
     wanted = [r for r in results.rows if "fusewise" in r.times_us and (not names or r.name in names)]
@@ -137,7 +159,7 @@ def predict_results(
             left_out.append((label, "the catalogue has no such program"))
             continue
         try:
-            found = _predict(row, programs[row.name], machine)
+            found = _predict(row, programs[row.name], machine, results)
         except FusewiseError as cause:
             left_out.append((label, cause.problem))
             continue
@@ -148,57 +170,117 @@ def predict_results(
     show(1.0, "done")
     if not rows:
         raise UsageError("no row of the results file can be predicted.", "; ".join(" ".join(x) for x in left_out[:3]))
-    return Predictions(machine.name, tuple(rows), tuple(left_out))
+    return Predictions("cpu" if machine.cpu else machine.name, tuple(rows), tuple(left_out), note)
 
 
 def _as_measured(machine: Machine, results: BenchResult) -> Machine:
-    """The machine with the copy rate and the launch time of the run itself."""
-    if machine.gpu is None:
-        raise UsageError(f"{machine.name} is not a GPU.", "Name the GPU that the results are from: --device h200")
+    """The GPU with the copy rate and the launch time of the run itself."""
+    assert machine.gpu is not None, "every device but the CPU is a GPU"
     rate = results.ceilings["copy_gbps"] * 1e9
     launch = results.ceilings["empty_kernel_us"]
-    doc = "ceilings of the results file"
     figures = {
-        "copy_bytes_per_s": Figure(rate, "calibrated", doc),
-        "launch_us": Figure(launch, "calibrated", doc),
+        "copy_bytes_per_s": Figure(rate, "calibrated", _CEILINGS),
+        "launch_us": Figure(launch, "calibrated", _CEILINGS),
     }
     return replace(machine, gpu=machine.gpu.with_figures(figures), bytes_per_s=rate, launch_us=launch)
 
 
-def _predict(row: BenchRow, program: Program, machine: Machine) -> ProgramPrediction | str:
+def _cpu_as_measured(results: BenchResult) -> tuple[CpuModel, str]:
+    """The processor of the run with its copy rate, and a note where its other figures are this machine's instead."""
+    title, note = results.machine["device"], ""
+    if results.cpu:
+        cpu = cpu_of_document(title, results.cpu, "the results file")
+    else:
+        cpu = calibrated(probe_cpu())
+        if not title.startswith(f"{cpu.title},"):
+            note = (
+                f"The results file holds no figures of its processor ({title}) but the copy rate;"
+                f" the others are those of {cpu.title}, {cpu.cores} cores of {cpu.clock_hz / 1e6:.0f} MHz."
+            )
+    rate = Figure(results.ceilings["copy_gbps"] * 1e9, "calibrated", _CEILINGS)
+    return cpu.with_figures({"copy_bytes_per_s": rate}), note
+
+
+def _predict(row: BenchRow, program: Program, machine: Machine, results: BenchResult) -> ProgramPrediction | str:
     """The row predicted, or why it cannot be."""
     kernels: list[KernelPrediction] = []
+    calls: list[tuple[str, CpuWork, float]] = []
     total_us = 0.0
     launches = 0
-    for traced in _traced(row, program):
-        captured = import_graph(traced.gm, traced.example_inputs, "balanced", "cuda")
+    device = "cpu" if machine.cpu else "cuda"
+    for traced in _traced(row, program, device):
+        captured = import_graph(traced.gm, traced.example_inputs, "balanced", device)
         plan, built = plan_captured(captured, Options(), machine, compiler_for(machine, "balanced"))
-        total_us += sum(launch.predicted_us for launch in plan.launches)
         launches += len(plan.launches) + len(plan.walls)
-        for step in plan.steps:
-            if isinstance(step, KernelStep):
-                regs = predict_registers(built[step.name])
-                if (known := step.prediction) is None:
-                    kernels.append(KernelPrediction(step.name, step.predicted_us, "", regs, None))
-                else:
-                    found = KernelPrediction(step.name, step.predicted_us, known.bound_by, regs, known.regs_per_thread)
-                    kernels.append(found)
-            elif isinstance(step, OpaqueStep):
-                name = captured.opaques[plan.graph[step.node].attr("key")].name
-                if not name.startswith(_SEED):
-                    return f"{name} runs as PyTorch's own kernel, which is not modelled"
-                total_us += machine.launch_us
+        if machine.cpu is None:
+            total_us += sum(launch.predicted_us for launch in plan.launches)
+            kernels += [_gpu_kernel(step, built[step.name]) for step in plan.kernels]
+        else:
+            calls += _cpu_calls(traced, plan, built)
+        for step in plan.walls:
+            name = captured.opaques[plan.graph[step.node].attr("key")].name
+            if not name.startswith(_SEED):
+                return f"{name} runs as PyTorch's own kernel, which is not modelled"
+            total_us += results.ceilings["empty_kernel_us"]
     measured = row.kernels.get("fusewise")
     if measured is not None and measured != launches:
         return f"{measured} kernels were measured, and today's plan has {launches}"
+    if machine.cpu is not None:
+        kernels = _cpu_kernels(machine.cpu, calls)
+        total_us += sum(k.predicted_us for k in kernels) + _host_us(results, row.direction)
     measured_us = row.times_us["fusewise"].median
     return ProgramPrediction(
         row.name, row.direction, row.size, row.dtype, total_us, measured_us, row.commit, tuple(kernels)
     )
 
 
-def _traced(row: BenchRow, program: Program) -> list[Traced]:
-    with FakeTensorMode(allow_non_fake_inputs=True):
+def _gpu_kernel(step: KernelStep, kernel: Kernel) -> KernelPrediction:
+    regs = predict_registers(kernel)
+    known = step.prediction
+    if not isinstance(known, Prediction):
+        return KernelPrediction(step.name, step.predicted_us, "", regs, None)
+    return KernelPrediction(step.name, step.predicted_us, known.bound_by, regs, known.regs_per_thread)
+
+
+def _cpu_calls(traced: Traced, plan: Plan, built: Mapping[str, Kernel]) -> list[tuple[str, CpuWork, float]]:
+    """(name, work, bytes that are in no cache) of each kernel of a graph.
+
+    Those are what it writes and what it is the first to read: of a backward the gradients that come in, since the
+    forward has touched the rest.
+    """
+    names = [n.name for n in traced.gm.graph.nodes if n.op == "placeholder"]
+    cold = {
+        i
+        for i in plan.graph.inputs
+        if traced.role != "backward" or names[plan.graph[i].attr("position")].startswith("tangents")
+    }
+    found: list[tuple[str, CpuWork, float]] = []
+    for step in plan.kernels:
+        work = cpu_work_of(plan, step, built[step.name])
+        first = sum(read_bytes(plan.graph, step.region, v, plan.graph.hints()) for v in step.reads if v in cold)
+        cold.difference_update(step.reads)
+        found.append((step.name, work, work.write_bytes + first))
+    return found
+
+
+def _cpu_kernels(cpu: CpuModel, calls: Sequence[tuple[str, CpuWork, float]]) -> list[KernelPrediction]:
+    touched = sum(work.moved_bytes for _, work, _ in calls)
+    found: list[KernelPrediction] = []
+    for name, work, cold_bytes in calls:
+        kernel = predict_cpu(cpu, replace(work, touched_bytes=touched), cold_bytes)
+        found.append(KernelPrediction(name, kernel.time_us, kernel.bound_by, kernel.live_registers, None))
+    return found
+
+
+def _host_us(results: BenchResult, direction: str) -> float:
+    """Time of a call with next to nothing to do, where the run has measured it: a CPU's kernels wait for it."""
+    calls = [o.call_us.median for o in results.overheads if (o.contender, o.direction) == ("fusewise", direction)]
+    return calls[0] if calls else 0.0
+
+
+def _traced(row: BenchRow, program: Program, device: str) -> list[Traced]:
+    # a CPU's results are of sizes that fit the host
+    with nullcontext() if device == "cpu" else FakeTensorMode(allow_non_fake_inputs=True):
         function, arguments = program.make(row.shape, row.dtype, "cpu", row.direction)
     torch._dynamo.reset()
-    return trace_fn(function, arguments, {}, "cuda")
+    return trace_fn(function, arguments, {}, None if device == "cpu" else device)

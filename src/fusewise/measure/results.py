@@ -9,7 +9,7 @@ import json
 import os
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -78,12 +78,14 @@ class BenchResult:
         ceilings: the fields of `floors.Ceilings`.
         machine: what the run stood on, by name: device, host, threads.
         overheads: host time of a call by contender, where it was measured.
+        cpu: of a run on a CPU, `isa` and the figures of `device.CpuModel` by name, for predictions elsewhere.
     """
 
     rows: tuple[BenchRow, ...]
     ceilings: dict[str, Any]
     machine: dict[str, str]
     overheads: tuple[CallOverhead, ...] = ()
+    cpu: dict[str, str | float] = field(default_factory=dict)
 
     @property
     def findings(self) -> list[str]:
@@ -117,6 +119,7 @@ def to_json(result: BenchResult) -> str:
     document = {
         "schema": SCHEMA,
         "machine": result.machine,
+        **({"cpu": result.cpu} if result.cpu else {}),
         "ceilings": result.ceilings,
         "overheads": [asdict(overhead) for overhead in result.overheads],
         "rows": [asdict(row) for row in result.rows],
@@ -142,7 +145,10 @@ def from_document(document: Any, source: str = "results") -> BenchResult:
         raise ResultsInvalid(f"{source} lacks {', '.join(sorted(missing))}.")
     rows = tuple(_typed(BenchRow, row, f"{source}, row {i}") for i, row in enumerate(document["rows"]))
     overheads = _typed(tuple[CallOverhead, ...], document["overheads"], f"{source}, overheads")
-    return BenchResult(rows, dict(document["ceilings"]), dict(document["machine"]), overheads)
+    cpu = document.get("cpu", {})
+    if not isinstance(cpu, dict):
+        raise ResultsInvalid(f"{source}, cpu: not an object.")
+    return BenchResult(rows, dict(document["ceilings"]), dict(document["machine"]), overheads, cpu)
 
 
 def _typed(kind: Any, value: Any, where: str) -> Any:

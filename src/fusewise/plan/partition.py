@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TypeAlias
 
 from fusewise.ir.graph import Graph
 from fusewise.ir.indexing import At, operand_at, resolve
-from fusewise.ir.sizes import hint
-from fusewise.plan.cost import Machine, time_us, value_bytes
+from fusewise.plan.cost import Machine, copied_us, value_bytes
 from fusewise.plan.decisions import Decision
 from fusewise.plan.region import CannotMerge, Region, columns_are_final, elements, merge, single
+from fusewise.plan.region_cost import add_lanes, lanes_of, live_values, region_us
 
 Cut: TypeAlias = tuple[frozenset[int], frozenset[int]]
 """Two sets of nodes that must not be in one kernel."""
@@ -22,6 +24,7 @@ INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they
 _SIBLING_LIMIT = 8  # readers of one value, the nearest ones, that each of them is tried with
 _SMALL = 1 << 22  # points of the axes up to which a launch is a good part of a kernel's time
 _LONGEST_DETOUR = 8  # regions between two that are merged along with them
+_NOISE = 0.08  # of a CPU kernel's predicted time
 _ROUNDS = 4  # merging and recomputing open ways for each other; both stop by themselves well before
 
 
@@ -47,6 +50,14 @@ class _Unit:
 
     mask: int
     reach: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a region computes: lanes by class, and the most values alive at once, or a bound that fits the registers."""
+
+    lanes: Mapping[str, float]
+    live: float
 
 
 class Partitioner:
@@ -83,6 +94,7 @@ class Partitioner:
         self.units: dict[int, _Unit] = {}
         self.readers: dict[int, set[int]] = {}  # value -> regions and opaque nodes that read it
         self.version: dict[int, int] = {}
+        self.counted: dict[int, _Counted] = {}
 
     def run(self) -> Partition:
         """Merges until nothing gains."""
@@ -213,10 +225,16 @@ class Partitioner:
             steps = self._merge_through(producer, [*between, consumer], shared)
         except CannotMerge as problem:
             return note("cycle" if between else problem.code, problem.detail)
+        if self.machine.cpu is not None:
+            gain, counted = self._gain_of_kernels([producer, *between, consumer], steps[-1][1])
+            if gain <= 0:
+                return note("no-gain")
         current = producer
         for number, merged in steps:
             self._replace(current, number, merged)
             current = number
+        if self.machine.cpu is not None:
+            self.counted[consumer] = counted
         return note({"vertical": "saves-bytes", "siblings": "saves-reads"}.get(kind, "saves-launch"), taken=True)
 
     def _keeps_more(self, producer: int, consumer: int, kind: str) -> bool:
@@ -327,6 +345,7 @@ class Partitioner:
         """(predicted time saved in us, bytes saved) of merging two regions."""
         left, right = self.regions[producer], self.regions[consumer]
         saved = 0
+        touched = sum(self._bytes(v) for r in (left, right) for v in r.reads) if self.machine.cpu else 0
         for value in right.reads:
             if value in left.at:
                 saved += self._bytes(value)
@@ -334,7 +353,41 @@ class Partitioner:
                     saved += self._bytes(value)
             elif value in left.reads:
                 saved += self._bytes(value)
-        return saved / self.machine.bytes_per_s * 1e6 + self.machine.launch_us, saved
+        return copied_us(self.machine, saved, touched) + self.machine.launch_us, saved
+
+    def _gain_of_kernels(self, members: Sequence[int], merged: Region) -> tuple[float, _Counted]:
+        """Predicted time saved in us where regions become one, and what the one is counted to compute.
+
+        What one of them touches, the others find in the same cache.
+        """
+        assert self.machine.cpu is not None
+        touched = sum(map(self._bytes, {v for m in members for v in (*self.regions[m].reads, *self._written(m))}))
+        parts = {m: self._counted(m) for m in members}
+        lanes: Counter[str] = Counter()
+        for part in parts.values():
+            lanes.update(part.lanes)
+        live = sum(part.live for part in parts.values())
+        if live > self.machine.cpu.figures.vector_registers.value:  # a bound: below, nothing is spilled
+            live = live_values(self.graph, merged)
+        counted = _Counted(lanes, live)
+        before = sum(
+            self._time(self.regions[m], self.regions[m].reads, touched=touched, counted=part)
+            for m, part in parts.items()
+        )
+        after = self._time(merged, merged.reads, inside=frozenset(members), touched=touched, counted=counted)
+        return before - after, counted
+
+    def _counted(self, number: int) -> _Counted:
+        if number not in self.counted:
+            self.counted[number] = self._count(self.regions[number])
+        return self.counted[number]
+
+    def _count(self, region: Region) -> _Counted:
+        live = live_values(self.graph, region) if self.machine.cpu is not None else 0.0
+        return _Counted(lanes_of(self.machine, self.graph, region, self.hints), live)
+
+    def _written(self, number: int) -> list[int]:
+        return [n for n in self.regions[number].at if n in self.needed or self.readers.get(n)]
 
     def _bytes(self, value: int) -> int:
         return value_bytes(self.graph, value, self.hints)
@@ -389,7 +442,6 @@ class Partitioner:
             return False
         if any(self._mixes([value, *self.regions[r].nodes]) for r in readers):
             return False
-        cost = sum(self.graph[n].info.cost for n in opened)
         changes: dict[int, dict[int, list[At]]] = {}
         for reader in readers:
             target = self.regions[reader]
@@ -407,15 +459,17 @@ class Partitioner:
         kept = {v for new in changes.values() for v in new if v in region.at}
         dissolved = not kept and not self._still_read(region, value)
         new_rows = {v for v in kept if v not in self.needed and not self.readers.get(v)}
-        gain = self._time(region, region.reads)
+        before = gain = self._time(region, region.reads)
         gain -= 0.0 if dissolved else self._time(region, region.reads, {value}, new_rows)
         saved = self._bytes(value) * (1 + len(readers))
         for reader, new in changes.items():
             target = self.regions[reader]
             points = elements(target, self.hints)
             reads = {v: places for v, places in target.reads.items() if v != value} | new
-            extra = cost * points * len(target.reads[value])
-            gain += self._time(target, target.reads) - self._time(target, reads, extra=extra)
+            again = dict.fromkeys(opened, points * len(target.reads[value]))
+            alone = self._time(target, target.reads)
+            before += alone
+            gain += alone - self._time(target, reads, again=again)
             saved -= sum(self._read_bytes(v, points) for v in new if v not in target.reads)
         saved -= sum(map(self._bytes, new_rows))
 
@@ -423,7 +477,8 @@ class Partitioner:
             self.decisions.append(Decision("inline", value, readers[0], taken, code, "", saved, gain))
             return taken
 
-        if gain <= 0:
+        # fewer bytes and kernels are certain: on a CPU storing must be predicted to gain more than the model's noise
+        if gain <= (-_NOISE * before if self.machine.cpu else 0):
             return note("recompute-costs", False)
         if self.frugal and any(
             self._waits(owner, reader) and sum(map(self._bytes, new)) > self._bytes(value)
@@ -451,26 +506,32 @@ class Partitioner:
         reads: Iterable[int],
         without: Collection[int] = (),
         also: Collection[int] = (),
-        extra: float = 0.0,
+        again: Mapping[int, int] = MappingProxyType({}),
+        inside: Set[int] = frozenset(),
+        touched: int | None = None,
+        counted: _Counted | None = None,
     ) -> float:
         """Predicted time of a region in us.
 
         Args:
             reads: values that it reads.
             without, also: values that it does not write, or writes as well, beside what it writes now.
-            extra: instructions beside its own.
+            again: nodes that are computed beside its own, and at how many points.
+            inside: regions that it stands for: a value that only they read is not written.
+            touched: bytes that stand in the caches; None: its own.
+            counted: what it computes, where that is known.
         """
         points = elements(region, self.hints)
-        moved = sum(self._read_bytes(v, points) for v in reads) + sum(map(self._bytes, also))
-        instructions = extra
-        for node, at in region.at.items():
-            if node not in without and (node in self.needed or self.readers.get(node)):
-                moved += self._bytes(node)
-            own = 1
-            for name in frozenset().union(*(i.axes() for i in region.operand.get(node, at))):
-                own *= max(1, hint(region.axes[name], self.hints))
-            instructions += own * self.graph[node].info.cost
-        return time_us(self.machine, moved, instructions)
+        read_bytes = sum(self._read_bytes(v, points) for v in reads)
+        writes = [self._bytes(v) for v in also]
+        counted = counted or self._count(region)
+        lanes = dict(counted.lanes)
+        for node, number in again.items():
+            add_lanes(lanes, self.machine, self.graph, node, number)
+        for node in region.at:
+            if node not in without and (node in self.needed or self.readers.get(node, set()) - inside):
+                writes.append(self._bytes(node))
+        return region_us(self.machine, self.graph, region, read_bytes, writes, lanes, counted.live, touched)
 
     def _read_bytes(self, value: int, points: int) -> int:
         return min(self._bytes(value), points * self.graph[value].dtype.bytes)

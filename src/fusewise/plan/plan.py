@@ -11,12 +11,14 @@ from fusewise.config import Policy
 from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
 from fusewise.plan.cost import Machine, time_us, value_bytes
+from fusewise.plan.cpu_cost import CpuPrediction
 from fusewise.plan.decisions import Decision, HeldBack
 from fusewise.plan.gpu_cost import Prediction
 from fusewise.plan.memory import allowed_bytes, peak_bytes
 from fusewise.plan.partition import Cut, Partition, Partitioner
 from fusewise.plan.prepare import Placement, insert_copies, layout_of, place, split_reductions
 from fusewise.plan.region import Region, elements
+from fusewise.plan.region_cost import lanes_of, live_values, region_us
 from fusewise.plan.statistics import keep_wide, split_statistics
 from fusewise.plan.traffic import unfused_bytes
 from fusewise.plan.writes import Writes, choose_writes, without_copies
@@ -35,7 +37,7 @@ class KernelStep:
         dram_bytes: least bytes that it moves, by the hints.
         unfused_bytes: bytes that one eager kernel an ATen op would move for the same nodes.
         predicted_us: modelled time.
-        prediction: its parts, where the kernel was priced by what its compiled code uses.
+        prediction: its parts, where the kernel itself was priced: a GPU's compiled, a CPU's lowered.
         over: values that it writes straight into the memory of an input: (value, input).
     """
 
@@ -47,7 +49,7 @@ class KernelStep:
     dram_bytes: int
     unfused_bytes: int
     predicted_us: float
-    prediction: Prediction | None = None
+    prediction: Prediction | CpuPrediction | None = None
     over: tuple[tuple[int, int], ...] = ()
 
 
@@ -285,19 +287,23 @@ def kernel_step(
     hints = graph.hints()
     points = elements(region, hints)
     reads = tuple(sorted(region.reads))
-    moved = sum(value_bytes(graph, v, hints) for v in writes)
-    moved += sum(read_bytes(graph, region, v, hints) for v in reads)
+    written = [value_bytes(graph, v, hints) for v in writes]
+    read = sum(read_bytes(graph, region, v, hints) for v in reads)
     nodes = tuple(sorted(region.nodes))
-    instructions = points * sum(graph[n].info.cost for n in nodes)
+    if machine.cpu is None:
+        predicted_us = time_us(machine, read + sum(written), points * sum(graph[n].info.cost for n in nodes))
+    else:
+        lanes = lanes_of(machine, graph, region, hints)
+        predicted_us = region_us(machine, graph, region, read, written, lanes, live_values(graph, region))
     return KernelStep(
         name=_name(graph, nodes, used),
         region=region,
         reads=reads,
         writes=writes,
         nodes=nodes,
-        dram_bytes=moved,
+        dram_bytes=read + sum(written),
         unfused_bytes=unfused,
-        predicted_us=time_us(machine, moved, instructions),
+        predicted_us=predicted_us,
     )
 
 

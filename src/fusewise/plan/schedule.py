@@ -145,12 +145,13 @@ def schedule_text(schedule: TritonSchedule) -> str:
     return " ".join(parts)
 
 
-_THREADS_FROM = 1 << 15  # points of the axes below which sharing between cores costs more than it saves
+THREADS_FROM = 1 << 15
+"""Points of the axes below which sharing between cores costs more than it saves."""
 
 
 def choose_cpp_schedule(shape: KernelShape) -> CppSchedule:
     """Vectors along the axis on which most bytes are contiguous; the innermost parallel axis on a tie."""
-    threads = math.prod(axis.size for axis in shape.axes) >= _THREADS_FROM
+    threads = math.prod(axis.size for axis in shape.axes) >= THREADS_FROM
     best: str | None = None
     # sums over the loop axes are kept a point of the row: the row is what runs in vectors
     for axis in shape.reduce if shape.loop else (*shape.parallel, *shape.reduce):

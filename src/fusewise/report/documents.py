@@ -89,6 +89,32 @@ class KernelResources:
 
 
 @dataclass(frozen=True, slots=True)
+class CpuUse:
+    """What one call of a CPU kernel spends its time on; all of it is modelled.
+
+    Attributes:
+        memory_us, vector_us, registers_us, launch_us: bytes; vector instructions; values that no register holds, stored
+            to level 1 and loaded again; starting the loop and its threads. The first two hide each other in part.
+        level: what delivers its bytes: `L2`, `L3` or `DRAM`.
+        busiest: class of instructions that takes most of vector_us.
+        cores: cores that share it.
+        live_registers, vector_registers: vector registers wanted at once, and those that there are.
+        spill_bytes: stored and loaded again by all cores.
+    """
+
+    memory_us: float
+    vector_us: float
+    registers_us: float
+    launch_us: float
+    level: str
+    busiest: str
+    cores: int
+    live_registers: int
+    vector_registers: int
+    spill_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class KernelRow:
     """One generated kernel.
 
@@ -102,9 +128,11 @@ class KernelRow:
         predicted_us: modelled time.
         resources: of a GPU kernel; None for a CPU kernel.
         predicted_from: what the model went by: `compiled` (instructions and registers of the compiled kernel) or
-            `modelled` (bytes and launches alone).
-        bound_by: what the time goes to by a model of the compiled kernel; empty where there is none.
+            `modelled` (on a CPU its lowered instructions, else bytes and launches alone).
+        bound_by: what the time goes to by a model of the compiled kernel, on a CPU of the lowered one; empty where
+            there is none.
         members: names of the kernels that run side by side in this one launch; empty where there is but one.
+        cpu: of a CPU kernel; None for a GPU kernel.
     """
 
     name: str
@@ -118,6 +146,7 @@ class KernelRow:
     predicted_from: str = "modelled"
     bound_by: str = ""
     members: tuple[str, ...] = ()
+    cpu: CpuUse | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,15 +206,33 @@ def kernel_table(kernels: Sequence[KernelRow], title: str) -> Table:
         ("floor\npredicted", right),
     ]
     gpu = any(k.resources is not None for k in kernels)
-    table = table_of(*columns, *([("on the GPU", right)] if gpu else []), title=title)
+    more = "on the GPU" if gpu else "bound by" if any(k.cpu for k in kernels) else None
+    table = table_of(*columns, *([(more, right)] if more else []), title=title)
     for kernel in kernels:
         row: list[RenderableType] = [
             _contents(kernel),
             f"{format_bytes(kernel.unfused_bytes)}\n{format_bytes(kernel.dram_bytes)}",
             f"{format_us(kernel.floor_us)}\n{format_us(kernel.predicted_us)}",
         ]
-        table.add_row(*row, *([_resources(kernel.resources)] if gpu else []))
+        if more:
+            row.append(_resources(kernel.resources) if gpu else _cpu_use(kernel))
+        table.add_row(*row)
     return table
+
+
+def _cpu_use(kernel: KernelRow) -> str:
+    """What binds a CPU kernel, and its parts."""
+    use = kernel.cpu
+    if use is None:
+        return "-"
+    spilled = f", {format_bytes(round(use.spill_bytes))} spilled" if use.spill_bytes else ""
+    lines = [
+        f"{kernel.bound_by}, {_count(use.cores, 'core')}",
+        f"memory {format_us(use.memory_us)} ({use.level})",
+        f"vector issue {format_us(use.vector_us)}" + (f" ({use.busiest})" if use.busiest else ""),
+        f"{use.live_registers} of {use.vector_registers} registers{spilled}",
+    ]
+    return "\n".join(lines)
 
 
 def _contents(kernel: KernelRow) -> Text:
