@@ -8,17 +8,19 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_add__to_copy_pow_mean_0(in0, in1, in2, out3, out4, out5):
+    XBLOCK: tl.constexpr = 2
     RBLOCK: tl.constexpr = 4096
-    x = tl.program_id(0)
-    r = tl.arange(0, RBLOCK)
+    x0 = tl.program_id(0) * XBLOCK
+    x = x0 + tl.arange(0, XBLOCK)[:, None]
+    r = tl.arange(0, RBLOCK)[None, :]
     v0 = tl.load(in0 + x * 4096 + r)
     v2 = tl.load(in1 + x * 4096 + r)
     v5 = lib.add_bf16(v2, v0)
     tl.store(out3 + x * 4096 + r, v5)
     v9 = lib.widen_bf16(v5)
     v10 = v9 * v9
-    v11 = lib.reduce_sum(v10, 0, False)
-    v12 = v11 / tl.full((), 4096.0, tl.float32)
+    v11 = lib.reduce_sum(v10, 1, True)
+    v12 = lib.div_by_row(v11, tl.full((), 4096.0, tl.float32))
     v13 = v12 + 1e-06
     v14 = lib.rsqrt_full(v13)
     tl.store(out4 + x, v14)

@@ -102,7 +102,7 @@ def fused_nll_loss_forward_nll_loss_backward_0(in0, in1, out2):
 
 @triton.jit
 def fused_to_copy_sub_nll_loss_forward_nll_loss_backward_0(in0, in1, in2, in3, in4, out5):
-    RBLOCK: tl.constexpr = 8192
+    RBLOCK: tl.constexpr = 16384
     x = tl.program_id(0)
     v2 = tl.load(in0 + x)
     v3 = v2 == (-100)

@@ -8,18 +8,20 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_native_layer_norm_0(in0, in1, in2, out3, out4, out5):
+    XBLOCK: tl.constexpr = 2
     RBLOCK: tl.constexpr = 4096
-    x = tl.program_id(0)
-    r = tl.arange(0, RBLOCK)
+    x0 = tl.program_id(0) * XBLOCK
+    x = x0 + tl.arange(0, XBLOCK)[:, None]
+    r = tl.arange(0, RBLOCK)[None, :]
     v1 = tl.load(in0 + x * 4096 + r)
     v2 = lib.widen_bf16(v1)
-    v3 = lib.reduce_sum(v2, 0, False)
-    v4 = v3 / tl.full((), 4096.0, tl.float32)
+    v3 = lib.reduce_sum(v2, 1, True)
+    v4 = lib.div_by_row(v3, tl.full((), 4096.0, tl.float32))
     tl.store(out3 + x, v4)
     v7 = v2 - v4
     v8 = v7 * v7
-    v9 = lib.reduce_sum(v8, 0, False)
-    v10 = v9 / tl.full((), 4096.0, tl.float32)
+    v9 = lib.reduce_sum(v8, 1, True)
+    v10 = lib.div_by_row(v9, tl.full((), 4096.0, tl.float32))
     v11 = v10 + 1e-05
     v12 = lib.rsqrt_full(v11)
     tl.store(out4 + x, v12)

@@ -66,7 +66,7 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_softmax_backward_data_0(in0, in1, out2):
-    RBLOCK: tl.constexpr = 8192
+    RBLOCK: tl.constexpr = 16384
     x = tl.program_id(0)
     a5 = tl.full([RBLOCK], 0.0, tl.float32)
     for r0 in tl.range(0, 131072, RBLOCK):

@@ -114,7 +114,7 @@ def fused_keep_native_dropout_backward_sum_0(in0, in1, out2, out3):
     x = x0 + tl.arange(0, XBLOCK)[None, :]
     v3 = tl.load(in1)
     a11 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    for r0 in tl.range(0, 64, RBLOCK):
+    for r0 in tl.range(0, 64, RBLOCK, num_stages=3):
         r = r0 + tl.arange(0, RBLOCK)[:, None]
         i8 = x // 2048
         i9 = x % 2048
@@ -150,7 +150,7 @@ def fused_gelu_gelu_backward_sum_0(in0, in1, out2, out3, out4):
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
     a32 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    for r0 in tl.range(0, 2048, RBLOCK):
+    for r0 in tl.range(0, 2048, RBLOCK, num_stages=3):
         r = r0 + tl.arange(0, RBLOCK)[:, None]
         i7 = x // 8192
         i8 = x % 8192
@@ -276,7 +276,7 @@ def fused_cat_sum_0(in0, in1, in2, out3, out4):
     v7 = v4 & v6
     v9 = i4 >= 4096
     a15 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
-    for r0 in tl.range(0, 2048, RBLOCK):
+    for r0 in tl.range(0, 2048, RBLOCK, num_stages=3):
         r = r0 + tl.arange(0, RBLOCK)[:, None]
         i13 = x // 6144
         v3 = tl.load(in0 + r * 2048 + (i13 * 4194304 + i4), v2, other=0.0, eviction_policy="evict_first")
