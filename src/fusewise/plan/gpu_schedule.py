@@ -136,7 +136,7 @@ def _row(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
         del found[1:]
     # one row a program: many warps with little each hide the latency of its passes (H200, softmax of 4096 x 32768,
     # forward and backward: 32 warps 131 and 196 us, 16 warps 149 and 204, 8 warps 156 and 201)
-    tiles = ((16, 16), (32, 4), (8, 16), (4, 16))
+    tiles: tuple[tuple[int, int], ...] = ((16, 16), (32, 4), (8, 16), (4, 16))
     if _held(shape) <= 2:  # else 32 warps of 16 elements a thread spill
         tiles = ((32, 16), (32, 4), (16, 32), *tiles)
     for warps, elements in tiles:
