@@ -174,6 +174,8 @@ def ulps(ours: torch.Tensor, eager: torch.Tensor) -> int:
 
 def is_exact(sample: Sample, args: Sequence[Any], device: str) -> bool:
     """True where the conservative policy would take this row for this call."""
+    if device == "cuda" and (TABLE[sample.name].exactness == "cuda" or "rsqrt" in sample.name):
+        return False  # by functions of CUDA's library, which the interpreter does not have
     if not TABLE[sample.name].is_exact_on(device):
         return False
     try:
