@@ -245,6 +245,8 @@ class _Importer:
         kind = self.device.partition(":")[0]
         if self.policy == "conservative" and row is not None and not row.is_exact_on(kind):
             raise Unsupported("its bits depend on eager's kernel, and the policy is conservative")
+        if self.policy == "conservative" and row is not None and row.exactness == "cuda" and _is_double(value):
+            raise Unsupported("its bits are proven for f32 and 16-bit floats only, and the policy is conservative")
         self._check_tensors(node, value)
         positional, keyword = arguments_of(node)
         operands = [self._operand(a) for a in positional]
@@ -589,3 +591,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     return value
+
+
+def _is_double(value: Any) -> bool:
+    """True for a result in fp64, or several of which one is."""
+    found = value if isinstance(value, (tuple, list)) else [value]
+    return any(isinstance(one, torch.Tensor) and one.dtype == torch.float64 for one in found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fusewise.errors import Unsupported
 from fusewise.ir.builder import Value
-from fusewise.ir.dtypes import BOOL, DType
+from fusewise.ir.dtypes import BOOL, F64, DType
 from fusewise.ir.expand.common import floating, number, only_eager_is_exact, own, stored, truth, with_sign
 from fusewise.ir.expand.table import Context, Exactness, expands
 
@@ -41,6 +41,8 @@ def _rsqrt(c: Context, x: Value) -> Value:
                 c, "a CPU rounds the root to 16 bits in the last elements of a row and not in the others"
             )
         return c.give(1.0 / c.b.op("sqrt", value))
+    if value.dtype == F64:
+        only_eager_is_exact(c, "its bits are proven for f32 and 16-bit floats only")
     return c.give(c.b.op("rsqrt", value))
 
 
