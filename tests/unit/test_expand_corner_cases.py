@@ -61,7 +61,7 @@ def test_stays_eager_under_the_conservative_policy_alone(name: str, args: list[A
 
 
 def test_fused_sums_are_not_exact() -> None:
-    for name in ("aten.sum.dim_IntList", "aten._softmax.default", "aten.native_layer_norm.default", "aten.exp.default"):
+    for name in ("aten.sum.dim_IntList", "aten._softmax.default", "aten.native_layer_norm.default", "aten.erf.default"):
         assert not TABLE[name].is_exact_on("cpu") and not TABLE[name].is_exact_on("cuda")
     assert TABLE["aten.sqrt.default"].is_exact_on("cuda") and not TABLE["aten.sqrt.default"].is_exact_on("cpu")
 
