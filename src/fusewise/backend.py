@@ -17,9 +17,9 @@ from torch._dynamo.utils import counters
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
-from fusewise.capture.checks import check_classes
+from fusewise.capture.dynamo import as_in_eager
 from fusewise.capture.partition import partition, torch_partition
-from fusewise.capture.random import drop_idle_dropout, make_random_explicit
+from fusewise.capture.random import make_random_explicit
 from fusewise.capture.reference import boxed_eager, has_collectives
 from fusewise.config import Options, make_options
 from fusewise.errors import UnknownName, UsageError
@@ -82,8 +82,7 @@ class Backend:
             decompositions={},
             keep_inference_input_mutations=True,
         )
-        drop_idle_dropout(gm)
-        check_classes(gm)
+        as_in_eager(gm)
         try:
             compiled: Compiled = aot(gm, example_inputs)
         except _NOT_OURS:

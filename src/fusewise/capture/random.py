@@ -100,34 +100,6 @@ def make_random_explicit(gm: GraphModule) -> int:
     return rewriter.slots
 
 
-def drop_idle_dropout(gm: GraphModule) -> None:
-    """In Dynamo's graph: a dropout that drops nothing is its operand itself, as in eager.
-
-    AOTAutograd would trace it as a copy, and a later in-place op would miss the tensor that eager writes to.
-    """
-    for module in gm.modules():
-        if not isinstance(module, GraphModule):
-            continue
-        idle = [n for n in module.graph.nodes if n.target in _DROPOUT and _is_idle(n)]
-        for node in idle:
-            (operand,) = node.all_input_nodes
-            node.replace_all_uses_with(operand)
-            module.graph.erase_node(node)
-        if idle:
-            module.recompile()
-
-
-_DROPOUT = (torch.nn.functional.dropout, torch.dropout, aten.dropout.default)
-
-
-def _is_idle(node: Node) -> bool:
-    names = ("input", "p", "training" if node.target is torch.nn.functional.dropout else "train")
-    given = dict(zip(names, node.args, strict=False)) | node.kwargs
-    if len(node.all_input_nodes) != 1:
-        return False  # a probability that is known at run time only
-    return given.get(names[2], True) is False or bool(given.get("p", 0.5) == 0)
-
-
 class _Rewriter:
     """Adds nodes before a random op, with its metadata."""
 

@@ -13,9 +13,9 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTens
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
-from fusewise.capture.checks import check_classes
+from fusewise.capture.dynamo import as_in_eager
 from fusewise.capture.partition import partition
-from fusewise.capture.random import drop_idle_dropout, make_random_explicit
+from fusewise.capture.random import make_random_explicit
 from fusewise.capture.symbols import hint_of
 from fusewise.errors import Unsupported
 
@@ -97,10 +97,7 @@ def trace_fn(
     )
 
     def compile_fn(gm: GraphModule, inputs: Sequence[Any]) -> Any:
-        drop_idle_dropout(gm)
-        check_classes(gm)
-        if retarget:
-            _row_major_group_norms(gm)
+        as_in_eager(gm, on_absent_gpu=retarget)
         return backend(gm, inputs)
 
     with mode, torch._dynamo.config.patch(automatic_dynamic_shapes=False):
@@ -168,15 +165,6 @@ def _trace_backward(result: Any) -> None:
     if leaves:
         # gradients are returned, not accumulated: the user's parameters stay as they are
         torch.autograd.grad(roots, leaves, [torch.empty_like(t) for t in roots], allow_unused=True)
-
-
-def _row_major_group_norms(gm: GraphModule) -> None:
-    """In Dynamo's graph: a GPU's group norm copies its operand to row-major, a CPU's takes channels-last as it is."""
-    for node in gm.graph.nodes:
-        if node.target in (torch.nn.functional.group_norm, torch.group_norm) and node.args:
-            with gm.graph.inserting_before(node):
-                node.update_arg(0, gm.graph.call_method("contiguous", (node.args[0],)))
-    gm.recompile()
 
 
 def _statistics_in_float32(node: Node) -> None:
