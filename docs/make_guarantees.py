@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fusewise.proof.compare import ERROR_RULE
-from fusewise.proof.op_cases import pointwise_ops
+from fusewise.proof.op_cases import claimed_ops, pointwise_ops
 from fusewise.report.format import short_op
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -120,7 +120,7 @@ def _runs(device: str) -> list[dict[str, Any]]:
     """Runs with rows of what is claimed today, oldest first: of operators once unclaimed, and later ones of some."""
     paths = (RESULTS / f"unclaimed-{device}.json", *RESULTS.glob(f"exhaustive-{device}*.json"))
     found = [run for path in paths if (run := _load(path.name)) is not None]
-    claimed = {n for n, exactness in pointwise_ops().items() if exactness in ("exact", device)}
+    claimed = claimed_ops(device)
     for run in found:
         run["rows"] = [r for r in run["rows"] if r["op"] in claimed]
     return sorted((run for run in found if run["rows"]), key=lambda run: str(run["date"]))
@@ -152,7 +152,8 @@ def _claimed(runs: list[dict[str, Any]], device: str) -> str:
 
 
 def _unclaimed(found: dict[str, Any] | None, device: str) -> str:
-    names = [n for n, exactness in pointwise_ops().items() if exactness not in ("exact", device)]
+    claimed = claimed_ops(device)
+    names = [n for n in pointwise_ops() if n not in claimed]
     text = "\nThese pointwise operators stay eager, since their bits cannot be relied on to be eager's"
     if found is None:
         return f"{text}: {', '.join(f'`{_short(n)}`' for n in names)}.\n"

@@ -35,7 +35,7 @@ from fusewise.capture.decompose import pieces_of
 from fusewise.capture.origin import origin_of, target_name
 from fusewise.capture.schema import Argument, arguments_of, is_size_like, makes_views, viewed_operand
 from fusewise.capture.symbols import Symbols
-from fusewise.capture.types import TO_IR, carried, computable
+from fusewise.capture.types import TO_IR, carried, computable, has_double
 from fusewise.errors import IRError, Unsupported
 from fusewise.ir.builder import Builder, Value
 from fusewise.ir.dtypes import BOOL, F32, F64, I64, DType
@@ -243,10 +243,9 @@ class _Importer:
         if row is None and special is None:
             return self._expand_pieces(node, value)
         kind = self.device.partition(":")[0]
-        if self.policy == "conservative" and row is not None and not row.is_exact_on(kind):
-            raise Unsupported("its bits depend on eager's kernel, and the policy is conservative")
-        if self.policy == "conservative" and row is not None and row.exactness == "cuda" and _is_double(value):
-            raise Unsupported("its bits are proven for f32 and 16-bit floats only, and the policy is conservative")
+        if self.policy == "conservative" and row is not None and not row.is_exact_on(kind, has_double(value)):
+            why = "are proven for f32 and 16-bit floats only" if row.is_exact_on(kind) else "depend on eager's kernel"
+            raise Unsupported(f"its bits {why}, and the policy is conservative")
         self._check_tensors(node, value)
         positional, keyword = arguments_of(node)
         operands = [self._operand(a) for a in positional]
@@ -591,9 +590,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
     return value
-
-
-def _is_double(value: Any) -> bool:
-    """True for a result in fp64, or several of which one is."""
-    found = value if isinstance(value, (tuple, list)) else [value]
-    return any(isinstance(one, torch.Tensor) and one.dtype == torch.float64 for one in found)

@@ -25,6 +25,7 @@ from fusewise.capture.random import make_random_explicit
 from fusewise.capture.schema import viewed_operand
 from fusewise.capture.statistics import take_apart
 from fusewise.capture.symbols import hint_of
+from fusewise.capture.types import has_double
 from fusewise.ir.expand import TABLE
 
 # What a byte that stays allocated until backward costs beside the traffic, in bytes of traffic.
@@ -269,7 +270,9 @@ class _Prices:
             return False
         value = node.meta.get("val")
         first = next((leaf for leaf in _leaves(value) if isinstance(leaf, torch.Tensor)), None)
-        return self.policy != "conservative" or (first is not None and row.is_exact_on(first.device.type))
+        if self.policy != "conservative":
+            return True
+        return first is not None and row.is_exact_on(first.device.type, has_double(value))
 
     def _is_stored(self, node: Node) -> bool:
         """True where forward has the value in memory anyway."""

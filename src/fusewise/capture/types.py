@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch.utils._pytree import tree_leaves
 
 from fusewise.errors import Unsupported
 from fusewise.ir import dtypes
@@ -35,3 +38,8 @@ def carried(dtype: torch.dtype) -> DType:
     """The IR dtype; for any other (complex, float8, ...) one of its size and name, for opaque ops alone."""
     found = TO_IR.get(dtype)
     return found or DType(str(dtype).removeprefix("torch."), 8 * dtype.itemsize, "uint")
+
+
+def has_double(value: Any) -> bool:
+    """True where a result, or one of several, is in fp64."""
+    return any(isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float64 for leaf in tree_leaves(value))

@@ -28,7 +28,7 @@ from fusewise.measure import machine
 from fusewise.pipeline import Compiled, compile_graph
 from fusewise.plan.plan import KernelStep
 from fusewise.proof.compare import same_bits
-from fusewise.proof.op_cases import CASES, FIXED_SIZES, OpCase, pointwise_ops
+from fusewise.proof.op_cases import CASES, FIXED_SIZES, OpCase, claimed_ops, pointwise_ops
 from fusewise.proof.op_values import all_values, hard_values, pairs, partner, random_values, spread_values
 from fusewise.proof.run import Progress
 from fusewise.report.proofs import ExhaustiveReport, ExhaustiveRow, OpMismatch
@@ -181,10 +181,10 @@ def prove(
 
 def _chosen(ops: Sequence[str], kind: str, unclaimed: bool) -> list[OpCase]:
     known = pointwise_ops()
-    wanted = {name for name, exactness in known.items() if (exactness in ("exact", kind)) != unclaimed}
+    claimed = claimed_ops(kind)
+    wanted = known.keys() - claimed if unclaimed else claimed
     if ops:
-        named = {_full_name(op, known) for op in ops}
-        wanted = named
+        wanted = {_full_name(op, known) for op in ops}
     return [c for c in CASES if c.name in wanted]
 
 

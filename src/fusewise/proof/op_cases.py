@@ -139,6 +139,11 @@ def pointwise_ops() -> dict[str, str]:
     }
 
 
+def claimed_ops(device: str) -> set[str]:
+    """Those that `conservative` fuses on a device (`cpu` or `cuda`)."""
+    return {name for name in pointwise_ops() if TABLE[name].is_exact_on(device)}
+
+
 CASES: list[OpCase] = []
 
 
