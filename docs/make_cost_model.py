@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fusewise.lower import fission, price, relief
+from fusewise.lower import price, relief
 from fusewise.plan import cpu_cost
 from fusewise.report.format import format_us
 from fusewise.runtime.shared_spill import NEEDED
@@ -129,7 +129,7 @@ def page() -> str:
             small=price.TOO_SMALL_US,
             good=price.GOOD_ENOUGH,
             finalists=price.FINALISTS,
-            gain=fission.MUST_GAIN,
+            gain=price.MUST_GAIN,
             fresh=cpu_cost.FRESH_BYTES >> 20,
             classes=", ".join(cpu_cost.CLASSES),
         )

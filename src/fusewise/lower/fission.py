@@ -72,7 +72,7 @@ def refine(make: MakePlan, pricer: Pricer, fission: Fission = "auto") -> Refined
             break
         seen.add(frozenset(step.nodes))
         relief = None
-        problem = _why_whole(best, step, fission)
+        places, problem = _places(best, step, fission)
         if not forced and is_held_back(best.priced[step.name]):
             relief = relieve(best.plan, step, best.priced[step.name], pricer)
             chosen[step.nodes, step.writes] = relief.best.kernel.schedule
@@ -80,7 +80,7 @@ def refine(make: MakePlan, pricer: Pricer, fission: Fission = "auto") -> Refined
         must_us = inf if forced else best.time_us - (1 - MUST_GAIN) * best.priced[step.name].time_us
         split = Way("split", "split in two", problem=problem)
         tried: list[tuple[Refined, Cut]] = []
-        for cut in () if problem else cheapest_cuts(best.plan.graph, step):
+        for cut in places:
             plan = make([*cuts, cut])
             if _least_us(plan, best, pricer) < must_us:
                 tried.append((_priced(plan, pricer, chosen), cut))
@@ -198,13 +198,14 @@ def _is_next(step: KernelStep, refined: Refined, seen: set[frozenset[int]], forc
     return nodes not in seen and (_in_trouble(refined, step) or is_held_back(refined.priced[step.name]))
 
 
-def _why_whole(refined: Refined, step: KernelStep, fission: Fission) -> str:
-    """Why no split of a kernel is tried; empty where one is."""
+def _places(refined: Refined, step: KernelStep, fission: Fission) -> tuple[list[Cut], str]:
+    """(the cuts of a kernel that are tried; where there are none, why)."""
     if fission == "never":
-        return "the options rule it out"
+        return [], "the options rule it out"
     if fission == "auto" and not _in_trouble(refined, step):
-        return "its parts would issue as many instructions"
-    return "" if cheapest_cuts(refined.plan.graph, step) else "there is no place to cut it"
+        return [], "its parts would issue as many instructions"
+    found = cheapest_cuts(refined.plan.graph, step)
+    return found, "" if found else "there is no place to cut it"
 
 
 def _in_trouble(refined: Refined, step: KernelStep) -> bool:

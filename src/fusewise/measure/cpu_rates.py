@@ -19,7 +19,9 @@ _FEW, _MANY = 2, 6
 _RUNS = 150
 _DROP = 0.1
 
-Step = Callable[[torch.Tensor, int], torch.Tensor]
+Step = Callable[..., torch.Tensor]
+"""Called with tensors and the number of the step."""
+
 Compile = Callable[[Callable[..., torch.Tensor]], Callable[..., torch.Tensor]]
 
 
@@ -52,8 +54,11 @@ def measure_rates(cpu: CpuModel, compile_function: Compile) -> dict[str, float]:
     torch.set_num_threads(1)
     try:
         with torch.no_grad():
-            steps = {name: _step_us(step, compile_function) for name, (step, _) in _STEPS.items()}
-            gather_us = _gather_us(compile_function)
+            x = torch.rand(_ELEMENTS) + 0.5
+            steps = {name: _step_us(step, compile_function, x) for name, (step, _) in _STEPS.items()}
+            # a table that level 1 holds
+            table, places = torch.rand(4096), torch.randint(0, 4096, (_ELEMENTS,))
+            gather_us = _step_us(_gathered, compile_function, table, places)
     finally:
         torch.set_num_threads(threads)
     to_cycles = cpu.clock_hz / 1e6 * lanes / _ELEMENTS
@@ -71,37 +76,23 @@ def measure_rates(cpu: CpuModel, compile_function: Compile) -> dict[str, float]:
     return {name: found[name] for name in MEASURED_RATES}
 
 
-def _step_us(step: Step, compile_function: Compile) -> float:
+def _gathered(table: torch.Tensor, places: torch.Tensor, number: int) -> torch.Tensor:
+    return table[places ^ number]
+
+
+def _step_us(step: Step, compile_function: Compile, *args: torch.Tensor) -> float:
     """Time of one more step in a sum of independent ones."""
-    x = torch.rand(_ELEMENTS) + 0.5
-
-    def chain(count: int) -> Callable[[torch.Tensor], torch.Tensor]:
-        def run(x: torch.Tensor) -> torch.Tensor:
-            total = step(x, 0)
-            for number in range(1, count):
-                total = total + step(x, number)
-            return total
-
-        return run
-
-    few, many = (_best_us(compile_function, chain(count), x) for count in (_FEW, _MANY))
-    return (many - few) / (_MANY - _FEW)
-
-
-def _gather_us(compile_function: Compile) -> float:
-    """Time of one more gather from a table that level 1 holds."""
-    table, places = torch.rand(4096), torch.randint(0, 4096, (_ELEMENTS,))
 
     def chain(count: int) -> Callable[..., torch.Tensor]:
-        def run(table: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-            total = table[places]
+        def run(*args: torch.Tensor) -> torch.Tensor:
+            total = step(*args, 0)
             for number in range(1, count):
-                total = total + table[places ^ number]
+                total = total + step(*args, number)
             return total
 
         return run
 
-    few, many = (_best_us(compile_function, chain(count), table, places) for count in (_FEW, _MANY))
+    few, many = (_best_us(compile_function, chain(count), *args) for count in (_FEW, _MANY))
     return (many - few) / (_MANY - _FEW)
 
 
