@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fusewise.lower import price, relief
+from fusewise.measure.choices import SPLIT, SUBJECT, UNFUSED, WHOLE
+from fusewise.measure.prediction import SHORT_US
 from fusewise.plan import cpu_cost
 from fusewise.report.format import format_us
 from fusewise.runtime.shared_spill import NEEDED
@@ -117,6 +119,44 @@ The worst: {worst}.
 {versions}; predicted with commit {commit}, {date}.
 """
 
+KERNELS = """
+### Kernels one by one: {device}
+
+The same file has each kernel's own time on the device, without what a launch takes: {count} kernels of `fusewise`,
+`fusewise-whole` and `fusewise-split`, one that they share counted once, {short} of less than {limit:g} us not counted,
+since their time is the launch's more than theirs.
+
+| | median error | 90th percentile |
+|---|---|---|
+| kernels | {median:.1%} | {p90:.1%} |
+| whole programs | {whole_median:.1%} | {whole_p90:.1%} |
+
+The worst:
+
+| kernel | predicted | measured | error | bound by | program |
+|---|---|---|---|---|---|
+{rows}
+"""
+
+CHOICES = """
+### Was the planner's choice the fastest: {device}
+
+Each program was timed in turns as planned (`fusewise`), with no kernel split (`fusewise-whole`), with every kernel
+split that can be, at its best place (`fusewise-split`), and, where the table has it, with nothing fused. Loss: time of
+`fusewise` / the least of them - 1. A choice is right where its loss is at most {noise:.0%}, where the two times overlap
+between their 10th and 90th percentiles, or where the faster one has the very same kernels.{same} The last columns say
+which of whole and split is faster, measured and predicted; `same` within that noise, or with the same plan.
+
+**Right in {right} of {count} programs ({share:.0%}); worst loss {worst_loss:.1%}: {worst}.** Where whole and split
+differ, the faster one was predicted in {orders_right} of {orders}.
+
+| program | fusewise | whole | split | unfused | fastest | loss | right | faster: measured | predicted |
+|---|---|---|---|---|---|---|---|---|---|
+{rows}
+"""
+
+SAME = " Contenders with the very same kernels differ by up to {:.1%} in this file."
+
 
 def _relief() -> str:
     return RELIEF.format(caps=relief.CAPS, cuda=".".join(map(str, NEEDED)), gain=price.MUST_GAIN)
@@ -143,7 +183,7 @@ def _table(found: dict[str, Any]) -> str:
     rows = sorted(found["rows"], key=lambda r: abs(r["error"]))
     worst = [f"{r['name']} {r['direction']} ({r['error']:+.0%})" for r in reversed(rows[-3:])]
     template = CPU_TABLE if found["registers_within"] is None else TABLE
-    return (template + ROWS).format(
+    text = (template + ROWS).format(
         device=found["device"],
         median=found["median_error"],
         p90=found["p90_error"],
@@ -156,12 +196,81 @@ def _table(found: dict[str, Any]) -> str:
         commit=found["commit"],
         date=found["date"],
     )
+    return text + _kernels(found) + _choices(found)
+
+
+def _kernels(found: dict[str, Any]) -> str:
+    """Nothing where the results file has no times of kernels."""
+    if found.get("median_kernel_error") is None:
+        return ""
+    return KERNELS.format(
+        device=found["device"],
+        count=found["kernels_compared"],
+        short=found["kernels_too_short"],
+        limit=SHORT_US,
+        median=found["median_kernel_error"],
+        p90=found["p90_kernel_error"],
+        whole_median=found["median_error"],
+        whole_p90=found["p90_error"],
+        rows="\n".join(map(_kernel_row, found["worst_kernels"])),
+    )
+
+
+def _kernel_row(launch: dict[str, Any]) -> str:
+    cells = [
+        f"`{launch['kernel']}`",
+        format_us(launch["predicted_us"]),
+        format_us(launch["measured_us"]),
+        f"{launch['error']:+.0%}",
+        launch["bound_by"] or "-",
+        f"{_label(launch)}, {launch['contender']}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _choices(found: dict[str, Any]) -> str:
+    """Nothing where the results file does not time what the planner chose from."""
+    total = found.get("choices")
+    if total is None:
+        return ""
+    differ = total["same_plans_differ_by"]
+    return CHOICES.format(
+        device=found["device"],
+        noise=total["noise"],
+        same="" if differ is None else SAME.format(differ),
+        right=total["right"],
+        count=total["count"],
+        share=total["share_right"],
+        worst_loss=total["worst_loss"],
+        worst=total["worst"],
+        orders=total["orders"],
+        orders_right=total["orders_right"],
+        rows="\n".join(_choice_row(row) for row in sorted(total["rows"], key=lambda r: r["loss"])),
+    )
+
+
+def _choice_row(row: dict[str, Any]) -> str:
+    times = row["times_us"]
+    cells = [
+        _label(row),
+        *(format_us(times[name]) if name in times else "-" for name in (SUBJECT, WHOLE, SPLIT, UNFUSED)),
+        row["fastest"],
+        f"{row['loss']:.1%}",
+        "yes" if row["right"] else "**no**",
+        row["measured_order"],
+        row["predicted_order"] or "-",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _label(row: dict[str, Any]) -> str:
+    return f"{row['name']} {row['direction']} {row['dtype']}"
 
 
 def _row(row: dict[str, Any]) -> str:
     slowest = max(row["kernels"], key=lambda k: k["predicted_us"])
     cells = [
-        f"{row['name']} {row['direction']} {row['dtype']}",
+        _label(row),
         format_us(row["predicted_us"]),
         format_us(row["measured_us"]),
         f"{row['error']:+.0%}",

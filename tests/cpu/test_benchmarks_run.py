@@ -8,14 +8,18 @@ import pytest
 import torch
 
 from benchmarks.catalogue import PROGRAMS
+from fusewise.commands.bench import count_kernels
 from fusewise.errors import EnvironmentFailure
 from fusewise.measure import bench
 from fusewise.measure.bench import BenchCase, Settings, bench_cases, run, run_cases
 from fusewise.measure.contenders import Contender, contenders_named, peers_of
 from fusewise.measure.floors import Ceilings
 from fusewise.measure.overhead import measure_overheads
+from fusewise.measure.prediction import predict_results
 from fusewise.measure.program import Program
-from fusewise.measure.results import load_results, write_results
+from fusewise.measure.results import KernelTime, load_results, write_results
+from fusewise.measure.timers import CpuTimer
+from fusewise.measure.traffic import Call, KernelTimesWarning
 from fusewise.measure.workload import prepare, tensors_in
 
 CASES = [
@@ -80,6 +84,44 @@ def test_bench_of_one_program(tmp_path: Path) -> None:
     assert shares == sorted(shares) and shares[-1] == 1.0
     write_results(tmp_path / "run.json", result)
     assert load_results(tmp_path / "run.json") == result
+
+
+def test_what_the_planner_chose_from_is_timed_beside_it() -> None:
+    names = ["eager", "fusewise", "fusewise-whole", "fusewise-split", "fusewise-unfused"]
+    cases = bench_cases([PROGRAMS["chain"]], ["tiny"], "cpu", directions=["forward"])
+    result = run_cases(cases, contenders_named(names, count_kernels), "cpu", Settings(rounds=3))
+    (row,) = result.rows
+    assert row.verified and set(row.times_us) == set(names), row.failures
+    assert row.kernels["fusewise"] == row.kernels["fusewise-whole"] == row.kernels["fusewise-split"] == 1
+    unfused, eager = row.kernels["fusewise-unfused"], row.kernels["eager"]
+    assert unfused is not None and eager is not None and unfused >= eager
+    assert row.kernel_times == {}  # a GPU's profiler gives them
+    found = predict_results(result, PROGRAMS, "cpu", (), lambda share, text: None)
+    assert [p.contender for p in (*found.rows, *found.alternatives)] == names[1:4]
+    (choice,) = found.choices
+    assert set(choice.times_us) == set(names[1:])
+    assert choice.predicted_order == choice.measured_order == "same"  # no kernel of a CPU is split
+    assert found.kernel_errors == ()
+
+
+def test_a_profiler_that_gives_nothing_ends_in_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def time_kernels(call: Call, flush: Call) -> tuple[KernelTime, ...]:
+        flush()
+        if call() == "lost":
+            raise EnvironmentFailure("the profiler recorded no kernels.")
+        return (KernelTime("k", 1.0),)
+
+    monkeypatch.setattr(bench, "device_kernel_times", time_kernels)
+    program = PROGRAMS["chain"]
+    case = BenchCase(program, "tiny", "fp32", program.case("tiny", "fp32", "cuda"))
+    results = {"eager": "fine", "fusewise": "fine", "fusewise-split": "lost"}
+    runs = {
+        name: bench._Started(contender, lambda: None, lambda result=results[name]: result, None, [])  # type: ignore[misc]
+        for name, contender in zip(results, contenders_named(results), strict=True)
+    }
+    with pytest.warns(KernelTimesWarning, match="fusewise-split for chain forward tiny fp32: the profiler recorded no"):
+        found = bench._time_kernels(case, runs, CpuTimer())
+    assert found == {"fusewise": (KernelTime("k", 1.0),)}
 
 
 def test_impossible_times_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:

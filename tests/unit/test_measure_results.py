@@ -19,6 +19,7 @@ from fusewise.measure.results import (
     BenchResult,
     BenchRow,
     CallOverhead,
+    KernelTime,
     caption,
     load_results,
     markdown_table,
@@ -82,6 +83,19 @@ def test_a_cpus_figures_are_kept_and_may_be_absent(tmp_path: Path) -> None:
     assert "cpu" not in json.loads(to_json(RESULT))
 
 
+def test_times_of_kernels_are_kept_and_may_be_absent(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    times = {"fusewise": (KernelTime("fused_mul_0", 20.5), KernelTime("fused_mul_0", 21.0))}
+    found = replace(RESULT, rows=(replace(ROW, kernel_times=times),))
+    write_results(path, found)
+    assert load_results(path) == found
+    document = json.loads(to_json(RESULT))
+    for row in document["rows"]:  # as files have them that are older than the field
+        del row["kernel_times"]
+    path.write_text(json.dumps(document))
+    assert load_results(path) == RESULT
+
+
 def _broken(change: dict[str, Any], drop: str | None = None) -> str:
     document = json.loads(to_json(RESULT))
     document["rows"][1].update(change)
@@ -106,6 +120,7 @@ def _broken(change: dict[str, Any], drop: str | None = None) -> str:
         (_broken({"direction": "sideways"}), "row 1, direction"),
         (_broken({"times_us": {"eager": {"median": 1.0}}}), r"times_us\['eager'\] lacks p10, p90, runs"),
         (_broken({"peak_bytes": {"eager": 1.5}}), r"peak_bytes\['eager'\]"),
+        (_broken({"kernel_times": {"fusewise": [{"kernel": "k"}]}}), r"kernel_times\['fusewise'\]\[0\] lacks time_us"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(tmp_path: Path, text: str, problem: str) -> None:
@@ -124,7 +139,7 @@ def test_every_field_is_documented() -> None:
     page = (ROOT / "docs" / "bench-schema.md").read_text(encoding="utf-8")
     missing = [
         f.name
-        for kind in (BenchRow, Ceilings, Summary, CallOverhead)
+        for kind in (BenchRow, Ceilings, Summary, CallOverhead, KernelTime)
         for f in fields(kind)
         if f"`{f.name}`" not in page
     ]

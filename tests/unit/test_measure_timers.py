@@ -15,6 +15,9 @@ class CountingTimer:
     def __init__(self) -> None:
         self.runs = 0
 
+    def flush(self) -> None:
+        pass
+
     def start(self, call: Call) -> Callable[[], float]:
         call()
         self.runs += 1

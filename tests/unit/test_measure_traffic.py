@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from benchmarks.catalogue import PROGRAMS
+from fusewise.errors import EnvironmentFailure
+from fusewise.measure import traffic
 from fusewise.measure.program import Program
+from fusewise.measure.results import KernelTime
 from fusewise.measure.traffic import (
     OperatorTraffic,
+    device_kernel_times,
+    device_kernels,
     eager_kernels,
     kernels_in_wrapper,
+    median_kernel_times,
     operator_traffic,
     peak_bytes,
     tensor_dram_bytes,
@@ -111,3 +120,82 @@ def benchmark_compiled_module(args):
 def test_kernels_of_an_inductor_wrapper() -> None:
     assert kernels_in_wrapper(WRAPPER) == 5
     assert kernels_in_wrapper("no wrapper") == 0
+
+
+def event(name: str, start: float, us: float, device: str = "CUDA", note: bool = False) -> SimpleNamespace:
+    """What the profiler has of one kernel."""
+    interval = SimpleNamespace(start=start, elapsed_us=lambda: us)
+    return SimpleNamespace(
+        name=name, time_range=interval, device_type=SimpleNamespace(name=device), is_user_annotation=note
+    )
+
+
+def rounds_of(*calls: Sequence[tuple[str, float]]) -> list[SimpleNamespace]:
+    launches = [launch for call in calls for launch in call]
+    return [event(name, 100.0 * place, us) for place, (name, us) in enumerate(launches)]
+
+
+FLUSH = "fill<unsigned char>"
+
+
+def test_kernels_are_timed_in_order_of_launch_and_the_flush_is_left_out() -> None:
+    # the program fills too, and launches one of its kernels twice
+    calls = [
+        [(FLUSH, 90.0), ("fused_a_0", 5.0 + i), (FLUSH, 3.0), ("fused_a_0", 9.0 - i), ("fused_b_0_and_2_more", 40.0)]
+        for i in (0, 7, 1)
+    ]
+    events = rounds_of(*calls)
+    found = median_kernel_times(events[::-1], calls=3)
+    assert found == (
+        KernelTime("fused_a_0", 6.0),
+        KernelTime(FLUSH, 3.0),
+        KernelTime("fused_a_0", 8.0),
+        KernelTime("fused_b_0_and_2_more", 40.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("calls", "problem"),
+    [
+        ([], "recorded no kernels"),
+        ([[(FLUSH, 90.0)], [(FLUSH, 90.0)]], "recorded no kernels"),
+        ([[(FLUSH, 90.0), ("a", 1.0)], [(FLUSH, 90.0)]], "recorded no kernels"),  # one of them was lost
+        ([[(FLUSH, 90.0), ("a", 1.0), ("b", 1.0)], [(FLUSH, 90.0), ("a", 1.0)]], "other kernels"),
+        ([[(FLUSH, 90.0), ("a", 1.0)], [(FLUSH, 90.0), ("b", 1.0)]], "other kernels"),
+    ],
+)
+def test_lost_kernels_are_no_times(calls: list[list[tuple[str, float]]], problem: str) -> None:
+    with pytest.raises(EnvironmentFailure, match=problem):
+        median_kernel_times(rounds_of(*calls), calls=2)
+
+
+class FakeProfiler:
+    """Records the launches of a device that is not there, and what a profiler adds of its own."""
+
+    def __init__(self) -> None:
+        self.launched: list[tuple[str, float]] = []
+
+    def __enter__(self) -> FakeProfiler:
+        self.launched.clear()
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def events(self) -> list[SimpleNamespace]:
+        own = [event("Buffer Flush", 1.0, 2.0), event("mine", 1.0, 2.0, note=True), event("aten::mul", 1.0, 2.0, "CPU")]
+        return [*own, *rounds_of(self.launched)]
+
+
+def test_only_what_the_device_runs_is_counted_and_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    profiler = FakeProfiler()
+    monkeypatch.setattr(traffic, "_quiet_profile", lambda activity: profiler)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
+    lasted = iter(float(n) for n in range(100))
+
+    def call() -> None:
+        profiler.launched += [("fused_a_0", next(lasted)), ("fused_a_1", 7.0)]
+
+    assert device_kernels(call) == 2
+    found = device_kernel_times(call, lambda: profiler.launched.append((FLUSH, 90.0)))
+    first = 2 + 2  # calls before the profiled ones: of `device_kernels`, and to warm up
+    assert found == (KernelTime("fused_a_0", first + (traffic.PROFILED_CALLS - 1) / 2), KernelTime("fused_a_1", 7.0))

@@ -17,6 +17,7 @@ from fusewise.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
     from fusewise.measure.contenders import Contender
+    from fusewise.measure.prediction import Predictions
     from fusewise.measure.program import Program
     from fusewise.measure.results import BenchResult
 
@@ -30,7 +31,11 @@ def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Programs; none: all.", show_default=False)] = None,
     size: Annotated[str, typer.Option(help="tiny, small or full; several with commas.")] = "small",
     baseline: Annotated[
-        str, typer.Option(help="eager, inductor, inductor-max, inductor-all; several with commas.")
+        str,
+        typer.Option(
+            help="eager, inductor, inductor-max, inductor-all; of Fusewise's other plans fusewise-whole (no kernel"
+            " split), fusewise-split (each that can be), fusewise-unfused; several with commas."
+        ),
     ] = "eager,inductor",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
     dtype: Annotated[str | None, typer.Option(help="fp32, bf16, fp16; none: each program's own.")] = None,
@@ -54,6 +59,7 @@ def bench(
     \b
     fusewise bench chain softmax --size small --baseline eager,inductor,inductor-max
     fusewise bench --device cuda --size full
+    fusewise bench --device cuda --size full --baseline fusewise-whole,fusewise-split
     fusewise bench --table README.md --from benchmarks/results/cpu-small.json
     fusewise bench --predict --device h200 --from benchmarks/results/h200-full.json
     fusewise bench --predict --device cpu --from benchmarks/results/cpu-small.json
@@ -61,6 +67,9 @@ def bench(
     Prints the median of each contender and its share of the floor, and writes medians with p10 and p90, bytes, kernels
     and compile times to a results file (docs/bench-schema.md). A time that the hardware does not allow, or outputs that
     differ from eager's, end in exit code 1. Under a profiler nothing is written.
+
+    On a GPU each kernel of Fusewise's contenders is timed as well: --predict then holds the model against every one of
+    them, and, where the file has fusewise-whole and fusewise-split, says whether the planner chose the fastest.
     """
     if results is not None and table is None and not predict:
         raise UsageError("--from goes with --table or --predict.", "fusewise bench --table README.md --from FILE.json")
@@ -247,10 +256,61 @@ def _predict(file: Path, device: str, names: tuple[str, ...], out: Path | None, 
     for label, reason in found.left_out:
         say(f"left out: {label}: {reason}")
     say(f"median error {found.median_error:.1%}, 90th percentile {found.p90_error:.1%}, {len(found.rows)} programs")
+    _print_kernels(found)
+    _print_choices(found)
     if found.registers_within is not None:
         say(f"registers within 15% or 8 of the compiled kernel: {found.registers_within:.0%}")
     if found.note:
         say(found.note)
+
+
+def _print_kernels(found: Predictions) -> None:
+    """Kernels one by one: the errors' sizes, and the worst misses, the worst last."""
+    from fusewise.measure.prediction import SHORT_US
+    from fusewise.measure.stats import median, percentile
+    from fusewise.report.format import format_us
+    from fusewise.report.terminal import table_of
+
+    errors = found.kernel_errors
+    if not errors:
+        return
+    right = "right"
+    table = table_of("kernel", ("predicted", right), ("measured", right), ("error", right), "bound by", "program")
+    for row, launch in reversed(found.worst_launches):
+        cells = format_us(launch.predicted_us), format_us(launch.measured_us), f"{launch.error:+.0%}"
+        table.add_row(launch.kernel, *cells, launch.bound_by, f"{row.label} {row.contender}")
+    console.print(table)
+    short = len(found.launches) - len(errors)
+    say(
+        f"kernels one by one: median error {median(errors):.1%}, 90th percentile {percentile(errors, 0.9):.1%},"
+        f" {len(errors)} kernels ({short} of less than {SHORT_US:g} us not counted)"
+    )
+
+
+def _print_choices(found: Predictions) -> None:
+    """The planner's choice beside what it chose from, the worst loss last."""
+    from fusewise.measure.choices import SPLIT, SUBJECT, UNFUSED, WHOLE, summary_of
+    from fusewise.report.format import format_us
+    from fusewise.report.terminal import table_of
+
+    total = summary_of(found.choices)
+    if total is None:
+        return
+    names = (SUBJECT, WHOLE, SPLIT, UNFUSED)
+    right = "right"
+    table = table_of("program", *((n, right) for n in names), ("loss", right), "choice", "faster: measured, predicted")
+    for c in sorted(found.choices, key=lambda choice: choice.loss):
+        times = [format_us(c.times_us[n]) if n in c.times_us else "-" for n in names]
+        verdict = "right" if c.right else f"wrong, {c.fastest} is faster"
+        order = f"{c.measured_order}, {c.predicted_order or 'not predicted'}"
+        table.add_row(c.label, *times, f"{c.loss:.1%}", verdict, order)
+    console.print(table)
+    say(
+        f"the planner's choice was the fastest in {total['right']} of {total['count']} programs"
+        f" ({total['share_right']:.0%}), within {total['noise']:.0%} or the spread of the times;"
+        f" worst loss {total['worst_loss']:.1%}, {total['worst']}"
+    )
+    say(f"whole or split: the faster one predicted in {total['orders_right']} of {total['orders']} programs")
 
 
 def _write_table(page: Path, found: BenchResult) -> None:

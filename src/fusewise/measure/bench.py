@@ -28,11 +28,13 @@ from fusewise.measure.contenders import (
 from fusewise.measure.floors import Ceilings, best_of, floor_of, is_impossible, measure_ceilings
 from fusewise.measure.overhead import measure_overheads
 from fusewise.measure.program import DIRECTIONS, DTYPES, Case, Function, Program
-from fusewise.measure.results import BenchResult, BenchRow, CallOverhead
+from fusewise.measure.results import BenchResult, BenchRow, CallOverhead, KernelTime
 from fusewise.measure.stats import median, summarize
 from fusewise.measure.timers import Call, Timer, interleave, make_timer
 from fusewise.measure.traffic import (
     KernelCounter,
+    KernelTimesWarning,
+    device_kernel_times,
     device_kernels,
     inductor_wrappers,
     kernels_in_wrapper,
@@ -103,6 +105,7 @@ class _Measured:
 
     samples: dict[str, list[float]]
     kernels: dict[str, int | None]
+    kernel_times: dict[str, tuple[KernelTime, ...]]
     peaks: dict[str, int | None]
     compile_s: dict[str, float]
     failures: dict[str, str]
@@ -251,11 +254,13 @@ def _measure(
     samples = _time(runs, timer, settings, show)
     show(0.9, "counting kernels and bytes")
     kernels = {name: _count_kernels(started, case.device) for name, started in runs.items()}
+    kernel_times = _time_kernels(bench_case, runs, timer)
     peaks = {name: peak_bytes(started.call, case.device) for name, started in runs.items()}
     show(0.95, "comparing")
     return _Measured(
         samples=samples,
         kernels=kernels,
+        kernel_times=kernel_times,
         peaks=peaks,
         compile_s={name: r.compile_s for name, r in runs.items() if r.compile_s is not None},
         failures=failures,
@@ -306,6 +311,7 @@ def _row(bench_case: BenchCase, seen: _Measured, ceilings: Ceilings, stand: _Sta
         versions=stand.versions,
         commit=stand.commit,
         date=stand.date,
+        kernel_times=seen.kernel_times,
     )
 
 
@@ -353,6 +359,24 @@ def _count_kernels(started: _Started, device: str) -> int | None:
         return sum(kernels_in_wrapper(source) for source in started.wrappers)
     counter = started.contender.count_cpu_kernels
     return None if counter is None else counter(started.call)
+
+
+def _time_kernels(
+    bench_case: BenchCase, runs: Mapping[str, _Started], timer: Timer
+) -> dict[str, tuple[KernelTime, ...]]:
+    """Each kernel of Fusewise's contenders on a GPU: the cost model is held against them."""
+    found: dict[str, tuple[KernelTime, ...]] = {}
+    if torch.device(bench_case.case.device).type != "cuda":
+        return found
+    for name, started in runs.items():
+        if not name.startswith("fusewise"):
+            continue
+        try:
+            found[name] = device_kernel_times(started.call, timer.flush)
+        except Exception as error:  # the times of the whole call stand without them
+            message = f"no kernel times of {name} for {bench_case.label}: {_reason(error)}"
+            warnings.warn(message, KernelTimesWarning, stacklevel=2)
+    return found
 
 
 def _verify(

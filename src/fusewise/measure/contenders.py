@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -78,6 +78,16 @@ def _compile_fusewise(function: Function) -> Function:
     return torch.compile(function, backend=fusewise, dynamic=False)
 
 
+def _compile_with(options: Mapping[str, Any]) -> Callable[[Function], Function]:
+    def compile_function(function: Function) -> Function:
+        from fusewise.backend import backend_for
+        from fusewise.config import make_options
+
+        return torch.compile(function, backend=backend_for(make_options(**options)), dynamic=False)
+
+    return compile_function
+
+
 def available_switches() -> dict[str, Any]:
     """The switches of `inductor-all` that this torch has."""
     known = inductor_config.get_config_copy()
@@ -92,6 +102,10 @@ CONTENDERS: dict[str, Contender] = {
         Contender("inductor-max", _compile_inductor_max, inductor=True),
         Contender("inductor-all", _compile_inductor_all, inductor=True),
         Contender("fusewise", _compile_fusewise),
+        # what the planner chose from: no kernel split, each that could be split at its best place, nothing fused
+        Contender("fusewise-whole", _compile_with({"fission": "never"})),
+        Contender("fusewise-split", _compile_with({"fission": "always"})),
+        Contender("fusewise-unfused", _compile_with({"fuel": 0})),
     )
 }
 
@@ -109,7 +123,7 @@ def contenders_named(
         if name not in CONTENDERS:
             raise UnknownName("contender", name, CONTENDERS)
         contender = CONTENDERS[name]
-        if name == "fusewise":
+        if name.startswith("fusewise"):
             contender = replace(contender, count_cpu_kernels=count_fusewise_kernels)
         chosen.append(contender)
     return tuple(chosen)

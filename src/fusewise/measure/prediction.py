@@ -6,6 +6,7 @@ they are lowered; the bench empties its caches before each call, so what a progr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -14,9 +15,10 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from fusewise.capture.captured import Captured
 from fusewise.capture.importer import import_graph
 from fusewise.capture.trace import Traced, trace_fn
-from fusewise.config import Options
+from fusewise.config import Fission, Options
 from fusewise.device.calibration import calibrated
 from fusewise.device.cpu import CpuModel, cpu_of_document, probe_cpu
 from fusewise.device.figures import Figure
@@ -24,9 +26,10 @@ from fusewise.errors import FusewiseError, UsageError
 from fusewise.lower.cpu_work import cpu_work_of
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.registers import predict_registers
+from fusewise.measure.choices import SPLIT, SUBJECT, WHOLE, Choice, choice_of, summary_of
 from fusewise.measure.machine import commit, now, versions
 from fusewise.measure.program import Program
-from fusewise.measure.results import BenchResult, BenchRow
+from fusewise.measure.results import BenchResult, BenchRow, KernelTime
 from fusewise.measure.stats import median, percentile
 from fusewise.pipeline import compiler_for, cpu_machine, machine_of, plan_captured
 from fusewise.plan.cost import Machine
@@ -37,6 +40,9 @@ from fusewise.plan.plan import KernelStep, Plan, read_bytes
 SCHEMA = "fusewise-predictions/1"
 _CEILINGS = "ceilings of the results file"
 _SEED = "fusewise.seed"  # a wall without work beside its launch
+_FISSION: dict[str, Fission] = {SUBJECT: "auto", WHOLE: "never", SPLIT: "always"}  # by contender
+WORST_KERNELS = 10  # of a report
+SHORT_US = 15.0  # measured; of shorter launches the clock shows the launch more than the kernel
 
 Progress = Callable[[float, str], None]
 
@@ -60,13 +66,43 @@ class KernelPrediction:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchPrediction:
+    """One launch of a program on a GPU, a kernel or a bundle of them, beside its duration on the device.
+
+    Attributes:
+        kernel: the launch's name.
+        predicted_us: its time without what a launch takes, which the device's clock does not see.
+        measured_us: median duration.
+        bound_by: what binds the kernel; empty for a bundle, and where it is so small that only its floor is known.
+    """
+
+    kernel: str
+    predicted_us: float
+    measured_us: float
+    bound_by: str
+
+    @property
+    def error(self) -> float:
+        """Predicted / measured - 1."""
+        return self.predicted_us / self.measured_us - 1
+
+    @property
+    def is_short(self) -> bool:
+        """True where the measured time says little about the kernel."""
+        return self.measured_us < SHORT_US
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramPrediction:
-    """One row of a results file.
+    """One contender of one row of a results file.
 
     Attributes:
         predicted_us, measured_us: one call of the program.
         measured_with: commit of the code that was measured.
         kernels: its kernels, forward and backward.
+        contender: which of Fusewise's.
+        launches: those whose own time the file has.
+        unmatched: kernels that were timed and are none of the plan's: PyTorch's own.
     """
 
     name: str
@@ -77,11 +113,24 @@ class ProgramPrediction:
     measured_us: float
     measured_with: str | None
     kernels: tuple[KernelPrediction, ...]
+    contender: str = SUBJECT
+    launches: tuple[LaunchPrediction, ...] = ()
+    unmatched: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The row's, for the reader."""
+        return f"{self.name} {self.direction} {self.size} {self.dtype}"
 
     @property
     def error(self) -> float:
         """Predicted / measured - 1."""
         return self.predicted_us / self.measured_us - 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields, with each error."""
+        launches = [asdict(launch) | {"error": launch.error} for launch in self.launches]
+        return asdict(self) | {"error": self.error, "launches": launches}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +139,18 @@ class Predictions:
 
     Attributes:
         device: name of the device's model.
+        rows: of the contender `fusewise`.
         note: whose figures were used where they are not those of the machine that was measured; else empty.
+        alternatives: rows of `fusewise-whole` and `fusewise-split`, where the file has them.
+        choices: whether the planner's choice was the fastest, for rows with times of all three.
     """
 
     device: str
     rows: tuple[ProgramPrediction, ...]
     left_out: tuple[tuple[str, str], ...]
     note: str = ""
+    alternatives: tuple[ProgramPrediction, ...] = ()
+    choices: tuple[Choice, ...] = ()
 
     @property
     def median_error(self) -> float:
@@ -114,16 +168,45 @@ class Predictions:
         pairs = [(k.regs_predicted, k.regs_compiled) for r in self.rows for k in r.kernels if k.regs_compiled]
         return sum(abs(a - b) <= max(8, 0.15 * b) for a, b in pairs) / len(pairs) if pairs else None
 
+    @property
+    def launches(self) -> tuple[tuple[ProgramPrediction, LaunchPrediction], ...]:
+        """Each launch with a time of its own and the row it was timed in; one that several contenders share is once."""
+        found: dict[tuple[str, str, float, int], tuple[ProgramPrediction, LaunchPrediction]] = {}
+        for row in (*self.rows, *self.alternatives):
+            for number, launch in enumerate(row.launches):
+                repeat = sum(other.kernel == launch.kernel for other in row.launches[:number])
+                found.setdefault((row.label, launch.kernel, launch.predicted_us, repeat), (row, launch))
+        return tuple(found.values())
+
+    @property
+    def worst_launches(self) -> list[tuple[ProgramPrediction, LaunchPrediction]]:
+        """The greatest errors, the worst first; short launches left out."""
+        long = [(row, launch) for row, launch in self.launches if not launch.is_short]
+        return sorted(long, key=lambda pair: -abs(pair[1].error))[:WORST_KERNELS]
+
+    @property
+    def kernel_errors(self) -> tuple[float, ...]:
+        """Sizes of the launches' errors, short ones left out."""
+        return tuple(abs(launch.error) for _, launch in self.launches if not launch.is_short)
+
     def to_json(self) -> dict[str, Any]:
-        """As a document of the schema `fusewise-predictions/1`."""
+        """As a document of the schema `fusewise-predictions/1`: docs/bench-schema.md."""
+        errors = self.kernel_errors
         return {
             "schema": SCHEMA,
             "device": self.device,
             "note": self.note,
             "median_error": self.median_error,
             "p90_error": self.p90_error,
+            "median_kernel_error": median(errors) if errors else None,
+            "p90_kernel_error": percentile(errors, 0.9) if errors else None,
+            "kernels_compared": len(errors),
+            "kernels_too_short": len(self.launches) - len(errors),
+            "worst_kernels": [_in_its_row(row, launch) for row, launch in self.worst_launches],
             "registers_within": self.registers_within,
-            "rows": [asdict(r) | {"error": r.error} for r in self.rows],
+            "rows": [r.to_json() for r in self.rows],
+            "alternatives": [r.to_json() for r in self.alternatives],
+            "choices": summary_of(self.choices),
             "left_out": [list(item) for item in self.left_out],
             "versions": versions(),
             "commit": commit(),
@@ -131,10 +214,15 @@ class Predictions:
         }
 
 
+def _in_its_row(row: ProgramPrediction, launch: LaunchPrediction) -> dict[str, Any]:
+    place = {key: getattr(row, key) for key in ("name", "direction", "size", "dtype", "contender")}
+    return place | asdict(launch) | {"error": launch.error}
+
+
 def predict_results(
     results: BenchResult, programs: dict[str, Program], device: str, names: Sequence[str], show: Progress
 ) -> Predictions:
-    """Predicts each row of a results file.
+    """Predicts each row of a results file, for each contender that splits kernels or does not.
 
     Args:
         device: the GPU that the file was made on (`h200`), or `cpu`.
@@ -150,27 +238,50 @@ def predict_results(
     else:
         machine = _as_measured(machine_of(device), results)
     rows: list[ProgramPrediction] = []
+    alternatives: list[ProgramPrediction] = []
     left_out: list[tuple[str, str]] = []
-    wanted = [r for r in results.rows if "fusewise" in r.times_us and (not names or r.name in names)]
+    choices: list[Choice] = []
+    wanted = [r for r in results.rows if SUBJECT in r.times_us and (not names or r.name in names)]
     for number, row in enumerate(wanted):
         label = f"{row.name} {row.direction} {row.size} {row.dtype}"
         show(number / len(wanted), label)
-        if row.name not in programs:
-            left_out.append((label, "the catalogue has no such program"))
-            continue
-        try:
-            found = _predict(row, programs[row.name], machine, results)
-        except FusewiseError as cause:
-            left_out.append((label, cause.problem))
-            continue
-        if isinstance(found, str):
-            left_out.append((label, found))
-        else:
-            rows.append(found)
+        found = _predict_row(row, programs, machine, results)
+        predicted = {name: p for name, p in found.items() if isinstance(p, ProgramPrediction)}
+        for name, prediction in found.items():
+            if isinstance(prediction, str):
+                left_out.append((label if name == SUBJECT else f"{label} {name}", prediction))
+            elif name == SUBJECT:
+                rows.append(prediction)
+            else:
+                alternatives.append(prediction)
+        choice = choice_of(row, {n: (p.predicted_us, p.kernels) for n, p in predicted.items()})
+        choices += [] if choice is None else [choice]
     show(1.0, "done")
     if not rows:
         raise UsageError("no row of the results file can be predicted.", "; ".join(" ".join(x) for x in left_out[:3]))
-    return Predictions("cpu" if machine.cpu else machine.name, tuple(rows), tuple(left_out), note)
+    title = "cpu" if machine.cpu else machine.name
+    return Predictions(title, tuple(rows), tuple(left_out), note, tuple(alternatives), tuple(choices))
+
+
+def _predict_row(
+    row: BenchRow, programs: Mapping[str, Program], machine: Machine, results: BenchResult
+) -> dict[str, ProgramPrediction | str]:
+    """The row's prediction by contender, or why there is none; where `fusewise` has none the others are not tried."""
+    if row.name not in programs:
+        return {SUBJECT: "the catalogue has no such program"}
+    found: dict[str, ProgramPrediction | str] = {}
+    try:
+        device = "cpu" if machine.cpu else "cuda"
+        graphs = [
+            (traced, import_graph(traced.gm, traced.example_inputs, "balanced", device))
+            for traced in _traced(row, programs[row.name], device)
+        ]
+        for contender in _FISSION:
+            if contender in row.times_us and not isinstance(found.get(SUBJECT), str):
+                found[contender] = _predict(row, contender, graphs, machine, results)
+    except FusewiseError as cause:
+        found[SUBJECT] = cause.problem
+    return found
 
 
 def _as_measured(machine: Machine, results: BenchResult) -> Machine:
@@ -201,20 +312,30 @@ def _cpu_as_measured(results: BenchResult) -> tuple[CpuModel, str]:
     return cpu.with_figures({"copy_bytes_per_s": rate}), note
 
 
-def _predict(row: BenchRow, program: Program, machine: Machine, results: BenchResult) -> ProgramPrediction | str:
-    """The row predicted, or why it cannot be."""
+def _predict(
+    row: BenchRow,
+    contender: str,
+    graphs: Sequence[tuple[Traced, Captured]],
+    machine: Machine,
+    results: BenchResult,
+) -> ProgramPrediction | str:
+    """The row predicted for a contender, or why it cannot be."""
+    options = Options(fission=_FISSION[contender])
     kernels: list[KernelPrediction] = []
+    launched: list[tuple[str, float, str]] = []
     calls: list[tuple[str, CpuWork, float]] = []
     total_us = 0.0
     launches = 0
-    device = "cpu" if machine.cpu else "cuda"
-    for traced in _traced(row, program, device):
-        captured = import_graph(traced.gm, traced.example_inputs, "balanced", device)
-        plan, built = plan_captured(captured, Options(), machine, compiler_for(machine, "balanced"))
+    for traced, captured in graphs:
+        plan, built = plan_captured(captured, options, machine, compiler_for(machine, "balanced"))
         launches += len(plan.launches) + len(plan.walls)
         if machine.cpu is None:
             total_us += sum(launch.predicted_us for launch in plan.launches)
-            kernels += [_gpu_kernel(step, built[step.name]) for step in plan.kernels]
+            own = {step.name: _gpu_kernel(step, built[step.name]) for step in plan.kernels}
+            kernels += own.values()
+            for launch in plan.launches:
+                bound_by = own[launch.name].bound_by if launch.name in own else ""
+                launched.append((launch.name, launch.predicted_us - machine.launch_us, bound_by))
         else:
             calls += _cpu_calls(traced, plan, built)
         for step in plan.walls:
@@ -222,16 +343,45 @@ def _predict(row: BenchRow, program: Program, machine: Machine, results: BenchRe
             if not name.startswith(_SEED):
                 return f"{name} runs as PyTorch's own kernel, which is not modelled"
             total_us += results.ceilings["empty_kernel_us"]
-    measured = row.kernels.get("fusewise")
+    measured = row.kernels.get(contender)
     if measured is not None and measured != launches:
         return f"{measured} kernels were measured, and today's plan has {launches}"
     if machine.cpu is not None:
         kernels = _cpu_kernels(machine.cpu, calls)
         total_us += sum(k.predicted_us for k in kernels) + _host_us(results, row.direction)
-    measured_us = row.times_us["fusewise"].median
+    matched, unmatched = match_launches(launched, row.kernel_times.get(contender, ()))
     return ProgramPrediction(
-        row.name, row.direction, row.size, row.dtype, total_us, measured_us, row.commit, tuple(kernels)
+        row.name,
+        row.direction,
+        row.size,
+        row.dtype,
+        total_us,
+        row.times_us[contender].median,
+        row.commit,
+        tuple(kernels),
+        contender,
+        matched,
+        unmatched,
     )
+
+
+def match_launches(
+    predicted: Sequence[tuple[str, float, str]], measured: Sequence[KernelTime]
+) -> tuple[tuple[LaunchPrediction, ...], tuple[str, ...]]:
+    """(launches of a plan beside their durations, names of the measured kernels that are none of them).
+
+    A name that stands in forward and backward is matched in order of launch, where both sides have it equally often.
+
+    Args:
+        predicted: (name, time without the launch in us, what binds it), in order.
+    """
+    waiting: dict[str, list[float]] = {}
+    for kernel in measured:
+        waiting.setdefault(kernel.kernel, []).append(kernel.time_us)
+    counts = Counter(name for name, _, _ in predicted)
+    known = {name for name, times in waiting.items() if len(times) == counts[name]}
+    found = tuple(LaunchPrediction(n, us, waiting[n].pop(0), bound) for n, us, bound in predicted if n in known)
+    return found, tuple(kernel.kernel for kernel in measured if kernel.kernel not in known)
 
 
 def _gpu_kernel(step: KernelStep, kernel: Kernel) -> KernelPrediction:

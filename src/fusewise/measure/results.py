@@ -9,7 +9,7 @@ import json
 import os
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -19,6 +19,14 @@ from fusewise.measure.stats import Summary, geometric_mean
 SCHEMA = "fusewise-bench/1"
 TABLE_BEGIN = "<!-- bench table: written by a command, do not edit -->"
 TABLE_END = "<!-- end of bench table -->"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """One launch of a call: the kernel's name as the device records it, and its median duration on the device in us."""
+
+    kernel: str
+    time_us: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,7 @@ class BenchRow:
     versions: dict[str, str]
     commit: str | None
     date: str
+    kernel_times: dict[str, tuple[KernelTime, ...]] = field(default_factory=dict)
 
     def speedup(self, over: str, of: str = "fusewise") -> float | None:
         """Median time of `over` / median time of `of`; None where one of them is missing."""
@@ -182,10 +191,11 @@ def _typed_dataclass(kind: type, value: Any, where: str) -> Any:
         raise ResultsInvalid(f"{where}: not an object.")
     hints = get_type_hints(kind)
     names = {f.name for f in fields(kind)}
-    for problem, found in (("lacks", names - set(value)), ("has the unknown field", set(value) - names)):
+    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+    for problem, found in (("lacks", needed - set(value)), ("has the unknown field", set(value) - names)):
         if found:
             raise ResultsInvalid(f"{where} {problem} {', '.join(sorted(found))}.")
-    return kind(**{name: _typed(hints[name], value[name], f"{where}, {name}") for name in sorted(names)})
+    return kind(**{name: _typed(hints[name], value[name], f"{where}, {name}") for name in sorted(value)})
 
 
 # --- the table ----------------------------------------------------------------------------------------------

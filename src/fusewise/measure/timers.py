@@ -25,6 +25,10 @@ SIZE_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 class Timer(Protocol):
     """Times calls on one device."""
 
+    def flush(self) -> None:
+        """Push everything out of the last-level cache; on a GPU one kernel, which the host does not wait for."""
+        ...
+
     def start(self, call: Call) -> Callable[[], float]:
         """Flush the cache and run the call; the function returned gives its time in us, waiting if need be."""
         ...
@@ -52,9 +56,13 @@ class CpuTimer:
     def __init__(self) -> None:
         self._buffer = torch.empty(2 * last_level_cache_bytes(), dtype=torch.uint8)
 
+    def flush(self) -> None:
+        """See `Timer`."""
+        self._buffer.fill_(1)
+
     def start(self, call: Call) -> Callable[[], float]:
         """See `Timer`; the call has ended when this returns."""
-        self._buffer.fill_(1)
+        self.flush()
         begin = time.perf_counter_ns()
         call()
         elapsed_us = (time.perf_counter_ns() - begin) / 1e3
@@ -81,11 +89,15 @@ class CudaTimer:
         size = max(CUDA_FLUSH_BYTES, 2 * l2_bytes)
         self._buffer = torch.empty(size, dtype=torch.uint8, device=self._device)
 
+    def flush(self) -> None:
+        """See `Timer`."""
+        self._buffer.fill_(1)
+
     def start(self, call: Call) -> Callable[[], float]:
         """See `Timer`; the function returned waits for the GPU."""
         begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        self._buffer.fill_(1)
+        self.flush()
         torch.cuda._sleep(_HEAD_START_CYCLES)  # type: ignore[no-untyped-call]
         begin.record()
         call()

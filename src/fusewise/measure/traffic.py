@@ -1,11 +1,11 @@
-"""What a call does to memory: operators and their bytes, kernels on the device, the peak of allocated bytes."""
+"""What a call does: operators and their bytes, kernels on the device and their times, the peak of allocated bytes."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +14,10 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+from fusewise.errors import EnvironmentFailure
+from fusewise.measure.results import KernelTime
+from fusewise.measure.stats import median
 
 Call = Callable[[], object]
 
@@ -50,6 +54,13 @@ _PROFILER_OVERHEADS = frozenset(
         "Runtime Triggered Module Loading",
     }
 )
+
+
+PROFILED_CALLS = 9  # of each contender whose kernels are timed one by one
+
+
+class KernelTimesWarning(UserWarning):
+    """The kernels of a contender could not be timed one by one; its row has none of their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +139,59 @@ def device_kernels(call: Call) -> int:
     with _quiet_profile(ProfilerActivity.CUDA) as profiler:
         call()
         torch.cuda.synchronize()
-    return sum(
-        1
-        for event in profiler.events() or []
+    return len(_device_events(profiler.events() or []))
+
+
+def device_kernel_times(call: Call, flush: Call, calls: int = PROFILED_CALLS) -> tuple[KernelTime, ...]:
+    """Each kernel, copy and fill of one call, in order of launch: its median duration on the GPU, the cache cold.
+
+    Args:
+        flush: empties the last-level cache; runs before each call and launches one kernel, which is left out.
+        calls: how many are profiled.
+
+    Raises:
+        EnvironmentFailure: the profiler recorded nothing, or not the same kernels for each call.
+    """
+    for _ in range(2):
+        flush()
+        call()
+    torch.cuda.synchronize()
+    with _quiet_profile(ProfilerActivity.CUDA) as profiler:
+        for _ in range(calls):
+            flush()
+            call()
+        torch.cuda.synchronize()
+    return median_kernel_times(_device_events(profiler.events() or []), calls)
+
+
+def median_kernel_times(events: Sequence[Any], calls: int) -> tuple[KernelTime, ...]:
+    """The launches of one call from the device's events of several, each call preceded by one event of a flush.
+
+    A kernel that a call launches more than once stands there as often, in order of launch. Calls are told apart by
+    their number of events alone, since a program may hold a kernel of the flush's name.
+
+    Raises:
+        EnvironmentFailure: there are no events, or not the same ones for each call.
+    """
+    ordered = sorted(events, key=lambda event: float(event.time_range.start))
+    size = len(ordered) // calls
+    if size < 2:
+        raise EnvironmentFailure("the profiler recorded no kernels.", "May this user profile the GPU?")
+    rounds = [ordered[i : i + size] for i in range(0, len(ordered), size)]
+    names = [event.name for event in rounds[0]]
+    if any([event.name for event in events_of_call] != names for events_of_call in rounds):
+        raise EnvironmentFailure("the profiler recorded other kernels from call to call.")
+    durations = [[float(event.time_range.elapsed_us()) for event in launch] for launch in zip(*rounds, strict=True)]
+    return tuple(KernelTime(name, median(times)) for name, times in zip(names[1:], durations[1:], strict=True))
+
+
+def _device_events(events: Iterable[Any]) -> list[Any]:
+    """Those of a profiler's events that are kernels, copies and fills on the GPU."""
+    return [
+        event
+        for event in events
         if event.device_type.name == "CUDA" and not event.is_user_annotation and event.name not in _PROFILER_OVERHEADS
-    )
+    ]
 
 
 # In a wrapper that Inductor generates, each such line runs one kernel: its own C++ and Triton kernels, library calls,
