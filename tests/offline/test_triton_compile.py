@@ -21,7 +21,7 @@ from fusewise.ir.affine import axis
 from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
 from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
 from fusewise.lower.launch import BundledKernel
-from fusewise.runtime.gpu_resources import Resources, disassemble
+from fusewise.runtime.gpu_resources import Resources, assemble, disassemble
 from fusewise.runtime.sass import count_instructions, instruction_class
 from fusewise.runtime.triton import GpuTarget, compile_kernel, load_module, resources
 from tests.cpu.cpp_kernels import Make, at, loaded
@@ -212,6 +212,13 @@ def test_spills_are_read() -> None:
     # one warp holds 256 elements of two rows a thread: they cannot stay in registers
     found = read(norm(F32, 8192, row(8192, 1)), 90)
     assert found.spill_store_bytes > 0 and found.stack_bytes > 0
+
+
+def test_spills_are_read_of_the_code_that_runs() -> None:
+    kernel = FORMS["norm_f32_4096"][0]()  # the assembler for cc 12.0 takes other registers for it by other options
+    asm = compile_kernel(module([kernel], False), kernel, GpuTarget(120)).asm
+    cubin, _ = assemble(asm["ptx"], 120)
+    assert disassemble(cubin) == disassemble(asm["cubin"])
 
 
 def test_a_kernel_that_triton_refuses_is_named() -> None:

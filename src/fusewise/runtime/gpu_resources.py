@@ -35,7 +35,8 @@ def read_resources(compiled: Any, kernel: LaunchUnit, sass: bool = True) -> Reso
     stack = usage["STACK"]
     arch = compiled.metadata.target.arch
     ptx: str = compiled.asm["ptx"]
-    stores, loads, held = _spills(ptx, arch) if stack or PRAGMA in ptx else (0, 0, 0)
+    more: str = compiled.metadata.ptx_options or ""  # of the user, in PTXAS_OPTIONS
+    stores, loads, held = _spills(ptx, arch, more) if stack or PRAGMA in ptx else (0, 0, 0)
     # shared memory that is not asked for at the launch: Triton's own is
     shared_spills = held if PRAGMA in ptx else 0
     text = disassemble(cubin) if sass else ""
@@ -101,19 +102,34 @@ def _tool(name: str, cubin: bytes, option: str) -> str:
 
 
 @lru_cache(maxsize=512)
-def _spills(ptx: str, arch: int) -> tuple[int, int, int]:
+def _spills(ptx: str, arch: int, more: str) -> tuple[int, int, int]:
     """(bytes a thread stored to local memory, and loaded again; static shared memory of a program)."""
+    _, log = assemble(ptx, arch, more)
+    found = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    shared = re.search(r"(\d+) bytes smem", log)
+    return (int(found[1]) if found else 0, int(found[2]) if found else 0, int(shared[1]) if shared else 0)
+
+
+def assemble(ptx: str, arch: int, more: str = "") -> tuple[bytes, str]:
+    """(cubin, what `ptxas -v` says) of a kernel's PTX, by the options that Triton gives it for our kernels.
+
+    Args:
+        more: options of the user.
+    """
+    import triton
+
     target = re.search(r"^\.target (\w+)", ptx, re.MULTILINE)
     assert target is not None
+    options = ["-v", "--fmad=false", f"--gpu-name={target[1]}", *more.split()]
+    if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 7):
+        options.append("--regAllocOptLevel=2")  # since then Triton's way around a fault of ptxas 13
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "kernel.ptx"
+        source, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         source.write_text(ptx, encoding="utf-8")
         tool = tool_path("ptxas_blackwell" if arch >= 100 else "ptxas")
-        command = [tool, "-v", "--fmad=false", f"--gpu-name={target[1]}", str(source), "-o", str(source) + ".o"]
+        command = [tool, *options, str(source), "-o", str(cubin)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-    shared = re.search(r"(\d+) bytes smem", done.stderr)
-    return (int(found[1]) if found else 0, int(found[2]) if found else 0, int(shared[1]) if shared else 0)
+        return cubin.read_bytes() if cubin.exists() else b"", done.stderr
 
 
 def _read_amd(compiled: Any) -> Resources:
