@@ -19,7 +19,7 @@ help:
 	@echo "make golden    write the golden files again; then read the diff"
 	@echo "make lab       time the lab on this machine (DEVICE=cpu or a GPU's name) and write docs/lab.md again"
 	@echo "make fuzz      10,000 random graphs and programs against eager: a nightly run"
-	@echo "make peer      PyTorch's own samples of every operator (DEVICE=cpu or cuda): some hours; writes the results file"
+	@echo "make peer      PyTorch's own samples of every operator (DEVICE=cpu or cuda, JOBS=processes): some hours"
 	@echo "make fmt       format, and fix what the linter can fix"
 	@echo "make venv      only set up $(VENV)"
 	@echo "make clean     remove $(VENV) and the tools' caches"
@@ -74,14 +74,14 @@ lab: $(READY)
 fuzz: $(READY)
 	$(PY) -m tests.fuzz --count 10000 --minutes 120
 
-# Shards run one after the other, so that no process grows large; a failure is counted in the report.
+# Each of JOBS processes keeps one operator at a time; a failure is counted in the report.
 PEER = $(VENV)/peer
+JOBS = $(shell getconf _NPROCESSORS_ONLN)
 peer: $(READY)
 	mkdir -p $(PEER)
-	for dtype in f32 f64 bf16 f16 i64 i32 u8 bool; do for part in 0 1 2 3; do \
-	    $(PY) tests/peer/opinfo.py --device $(DEVICE) --dtypes $$dtype --backward --shard $$part/4 \
-	    --out $(PEER)/$(DEVICE)-$$dtype-$$part.json; done; done
-	$(PY) tests/peer/report.py $(PEER)/$(DEVICE)-*.json --out benchmarks/results/opinfo-$(DEVICE).json
+	-$(PY) tests/peer/opinfo.py --device $(DEVICE) --dtypes f32,f64,bf16,f16,i64,i32,u8,bool --backward --jobs $(JOBS) \
+	    --out $(PEER)/$(DEVICE).jsonl
+	$(PY) tests/peer/report.py $(PEER)/$(DEVICE).jsonl --out benchmarks/results/opinfo-$(DEVICE).json
 
 fmt: $(READY)
 	$(PY) -m ruff check --fix .

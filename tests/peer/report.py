@@ -1,8 +1,8 @@
-"""One results file of the reports of `opinfo.py`'s shards.
+"""One results file of the files that `opinfo.py` wrote.
 
-    python tests/peer/report.py --out benchmarks/results/opinfo-cpu.json shard0.json shard1.json ...
+    python tests/peer/report.py --out benchmarks/results/opinfo-cpu.json rows.jsonl ...
 
-The exit code is 1 where an operator failed.
+A case without a row, since its run ended early, has failed. The exit code is 1 where an operator failed.
 """
 
 from __future__ import annotations
@@ -14,40 +14,55 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from fusewise.measure.machine import device_name, now, versions
-
 STATUSES = ("passed", "skipped", "failed")
 RATIO = 1.5
 ROUNDING = 0.25
 """Epsilons, root mean square: what one correct rounding to the result's type costs at most."""
 
 
+def report(text: str) -> dict[str, Any]:
+    """What a file of `opinfo.py` holds: its first line, with `rows`. A case that was asked for and has none failed."""
+    head, *rows = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    known = {(row["op"], row["dtype"]) for row in rows}
+    asked = head.pop("cases")
+    for op, dtype in asked:
+        if (op, dtype) not in known:
+            missing = {"op": op, "dtype": dtype, "status": "failed", "samples": 0, "seconds": 0.0}
+            rows.append({**missing, "detail": "no result: the run ended before it", "error": None, "eager_error": None})
+    order = {(op, dtype): place for place, (op, dtype) in enumerate(asked)}
+    return {**head, "rows": sorted(rows, key=lambda row: order.get((row["op"], row["dtype"]), -1))}
+
+
 def merged(reports: list[dict[str, Any]]) -> dict[str, Any]:
     """What the results file holds; of an operator and dtype that several reports have, the last one counts."""
-    rows = list({(row["op"], row["dtype"]): row for report in reports for row in report["rows"]}.values())
+    rows = list({(row["op"], row["dtype"]): row for found in reports for row in found["rows"]}.values())
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     skipped: dict[str, list[str]] = defaultdict(list)
     passed: dict[str, list[str]] = defaultdict(list)
+    partly: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         counts[row["dtype"]][row["status"]] += 1
         if row["status"] == "skipped":
             skipped[row["detail"].partition(":")[0]].append(f"{row['op']} {row['dtype']}")
         elif row["status"] == "passed":
             passed[row["op"]].append(row["dtype"])
-    settings = {k: v for k, v in reports[0]["settings"].items() if k not in ("shard", "commit")}
-    commits = list(dict.fromkeys(str(report["settings"]["commit"]) for report in reports))
+            if row["detail"]:
+                partly[row["detail"]].append(f"{row['op']} {row['dtype']}")
+    first = reports[0]
+    commits = list(dict.fromkeys(found["commit"] for found in reports))
     return {
         "schema": "fusewise-opinfo/1",
-        "device": device_name(settings["device"]),
-        "versions": versions(),
+        "device": first["device"],
+        "versions": first["versions"],
         "commit": ", ".join(commits),  # several where the shards ran at several
-        "date": now(),
-        "settings": settings,
+        "date": max(found["date"] for found in reports),
+        "settings": first["settings"],
         "counts": {s: sum(c[s] for c in counts.values()) for s in STATUSES},
         "by_dtype": {d: {s: c[s] for s in STATUSES} for d, c in counts.items()},
         "errors": _errors(rows),
         "failed": [row for row in rows if row["status"] == "failed"],
         "skipped": {reason: sorted(names) for reason, names in sorted(skipped.items())},
+        "passed_in_part": dict(partly),
         "passed": {op: " ".join(dtypes) for op, dtypes in sorted(passed.items())},
     }
 
@@ -57,7 +72,7 @@ def _errors(rows: list[dict[str, Any]]) -> dict[str, Any]:
     known = [r for r in rows if r["status"] == "passed" and r["error"] is not None]
 
     def ratio(row: dict[str, Any]) -> float:
-        return max(row["error"], ROUNDING) / max(row["eager_error"], ROUNDING)
+        return float(max(row["error"], ROUNDING) / max(row["eager_error"], ROUNDING))
 
     worst = sorted(known, key=ratio, reverse=True)[:20]
     return {
@@ -75,7 +90,7 @@ def main() -> int:
     parser.add_argument("reports", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    result = merged([json.loads(p.read_text(encoding="utf-8")) for p in args.reports])
+    result = merged([report(p.read_text(encoding="utf-8")) for p in args.reports])
     args.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     counts = result["counts"]
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")

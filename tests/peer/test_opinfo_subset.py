@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +13,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from fusewise.backend import backend_for
 from fusewise.config import make_options
-from tests.peer.opinfo import DTYPES, compare, repeated, run_op
-from tests.peer.report import merged
+from tests.peer.opinfo import DTYPES, Case, Row, Worker, compare, moved, run_cases, run_op
+from tests.peer.report import merged, report
 
 OPS = {
     "pointwise": ("where", "clamp", "floor_divide", "remainder", "nn.functional.gelu"),
@@ -48,7 +51,7 @@ def test_the_comparison_finds_differences() -> None:
     assert "NaN" in compare([value], [holed], None) and "NaN" in compare([holed], [value], [value.double()])
     assert "infinities" in compare([value], [value / 0], None)
     assert compare([value], [holed], [value.double()]) == "", "nothing is asked where eager alone has no number"
-    assert repeated([value], [value.clone()]) == "" and "second call" in repeated([value], [value + 1e-7])
+    assert moved([value, value], [value.clone(), value + 1e-7]) == {1}
 
 
 def test_the_report_counts() -> None:
@@ -56,16 +59,63 @@ def test_the_report_counts() -> None:
         fields = {"op": op, "dtype": "f32", "status": status, "samples": 2, "detail": detail, "seconds": 0.1}
         return fields | {"error": error, "eager_error": 0.5 if error else None}
 
-    settings = {"device": "cpu", "samples": 2, "backward": True, "shard": "0/2", "commit": "abc"}
-    first = {"settings": settings, "rows": [row("add", "passed", error=0.4), row("exp", "passed", error=1.0)]}
-    second = {
-        "settings": settings,
-        "rows": [row("rand", "skipped", "random numbers"), row("sub", "failed", "result 0")],
-    }
-    found = merged([first, second])
-    assert found["commit"] == "abc" and found["settings"] == {"device": "cpu", "samples": 2, "backward": True}
-    assert found["counts"] == found["by_dtype"]["f32"] == {"passed": 2, "skipped": 1, "failed": 1}
-    assert found["skipped"] == {"random numbers": ["rand f32"]} and found["failed"][0]["op"] == "sub"
+    settings = {"device": "cpu", "samples": 2, "backward": True}
+    head = {"settings": settings, "device": "a CPU", "versions": {"torch": "2"}, "commit": "abc", "date": "today"}
+
+    def text(asked: list[str], *rows: dict[str, Any]) -> str:
+        return "".join(f"{json.dumps(line)}\n" for line in (head | {"cases": [[op, "f32"] for op in asked]}, *rows))
+
+    in_part = row("var", "passed", "compared: some")
+    first = text(["add", "exp", "var"], row("add", "passed", error=0.4), row("exp", "passed", error=1.0), in_part)
+    second = text(["rand", "sub"], row("rand", "skipped", "random numbers"), row("sub", "failed", "result 0"))
+    cut = text(["mul", "div"], row("mul", "passed")) + '{"op": "div", "dt'
+    found = merged([report(first), report(second), report(cut)])
+    assert found["commit"] == "abc" and found["settings"] == settings and found["device"] == "a CPU"
+    assert found["passed_in_part"] == {"compared: some": ["var f32"]}
+    assert [row["op"] for row in found["failed"]] == ["sub", "div"] and "run ended" in found["failed"][1]["detail"]
+    assert found["counts"] == found["by_dtype"]["f32"] == {"passed": 4, "skipped": 1, "failed": 2}
+    assert found["skipped"] == {"random numbers": ["rand f32"]}
     errors = found["errors"]
     assert errors["rows"] == 2 and errors["equal_or_better"] == 1
     assert errors["above_1.5_times_eager"] == ["exp f32"] and errors["largest_ratios"][0]["ratio"] == 2.0
+
+
+WORKER = """
+import json, os, sys, time
+for line in sys.stdin:
+    case = json.loads(line)
+    if case["op"] == "dies":
+        os.abort()
+    if case["op"] == "hangs":
+        time.sleep(60)
+    row = {"op": case["op"], "dtype": case["dtype"], "status": "passed", "samples": 1, "detail": str(os.getpid())}
+    print(json.dumps({"row": row, "last": case["op"] == "last"}), flush=True)
+    if case["op"] == "last":
+        break
+"""
+
+
+def test_a_process_that_dies_or_hangs_fails_its_case_alone(tmp_path: Path) -> None:
+    names = ["add", "dies", "sub", "hangs", "mul", "last", "div", "dies"]
+    started: list[int] = []
+
+    def start(number: int) -> Worker:
+        started.append(number)
+        return Worker([sys.executable, "-c", WORKER], tmp_path / f"{number}.log")
+
+    found: list[Row] = []
+    run_cases([Case(i, name, "f32") for i, name in enumerate(names)], 1, start, 5.0, found.append, life=2)
+    assert [row.op for row in found] == names
+    failed = {row.op: row.detail for row in found if row.status == "failed"}
+    assert set(failed) == {"dies", "hangs"} and "SIGABRT" in failed["dies"] and "no result after" in failed["hangs"]
+    assert len(started) == 4, "one at first, one after each case that failed or was its process's last, but at the end"
+    assert "dies f32: the process died" in (tmp_path / "0.log").read_text()
+
+
+def test_several_processes_run_every_case_once(tmp_path: Path) -> None:
+    todo = [Case(i, f"op{i}", "f32") for i in range(12)]
+    found: list[Row] = []
+    command = [sys.executable, "-c", WORKER]
+    run_cases(todo, 3, lambda number: Worker(command, tmp_path / f"{number}.log"), 30.0, found.append)
+    assert sorted(row.op for row in found) == sorted(case.op for case in todo)
+    assert all(row.status == "passed" for row in found)
