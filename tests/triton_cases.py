@@ -74,7 +74,11 @@ def schedules(case: Case) -> Iterator[tuple[str, TritonSchedule]]:
 
 
 def from_cpp() -> Iterator[Scheduled]:
-    """The cases of the C++ generator. Every op on every type needs one schedule, every form all of them."""
+    """The cases of the C++ generator. Every op on every type needs one schedule, every form all of them.
+
+    Kernels that only a C++ schedule tells apart are one here.
+    """
+    seen: set[tuple[Kernel, tuple[tuple[str, int], ...]]] = set()
     for case in CASES:
         name = case.kernel.name
         divides = any(getattr(i, "op", "") in ("floordiv", "truncdiv", "truncrem") for i in case.kernel.body)
@@ -89,7 +93,11 @@ def from_cpp() -> Iterator[Scheduled]:
         for label, schedule in found:
             if name.endswith("_far") and schedule.index_bits == 32 and "step" in name:
                 continue
-            yield Scheduled(replace(case, kernel=replace(case.kernel, schedule=schedule)), label)
+            kernel = replace(case.kernel, schedule=schedule)
+            key = replace(kernel, name=""), tuple(case.sizes.items())
+            if key not in seen:
+                seen.add(key)
+                yield Scheduled(replace(case, kernel=kernel), label)
 
 
 def scheduled(m: Make, label: str, schedule: TritonSchedule, **given: object) -> Scheduled:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 import torch
@@ -23,7 +25,6 @@ from fusewise.lower.price import MUST_GAIN, Compile, Pricer
 from fusewise.lower.relief import CAPS, register_caps
 from fusewise.lower.tune import candidates, pin
 from fusewise.pipeline import compiler_for, machine_of
-from fusewise.plan.cost import Machine
 from fusewise.plan.decisions import HeldBack, Way
 from fusewise.plan.partition import Cut
 from fusewise.plan.plan import Plan, make_plan
@@ -33,6 +34,8 @@ from fusewise.runtime.shared_spill import PRAGMA, spill_to_shared
 
 H200 = machine_of("h200", use_measured=False)
 ROWS, LIVE = 1 << 23, 40
+
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 def wide(x: torch.Tensor, w: torch.Tensor) -> list[torch.Tensor]:
@@ -54,18 +57,26 @@ def wide_row(weights: torch.Tensor, *rows: torch.Tensor) -> list[torch.Tensor]:
     return [r * probability for r in rows]
 
 
-def graph_of(fn: Callable[..., object], *shapes: tuple[int, ...], dtype: torch.dtype = torch.float32) -> Graph:
-    inputs = [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
+@functools.cache
+def graph_of(fn: Callable[..., object], shapes: Shapes) -> Graph:
+    inputs = [torch.empty(shape, device="meta") for shape in shapes]
     (traced,) = trace_fn(fn, inputs, device="cuda")
     return import_graph(traced.gm, traced.example_inputs, "balanced", "cuda").graph
 
 
-def refined(graph: Graph, machine: Machine, compiler: Compile | None, fission: Fission = "auto") -> Refined:
-    def make(cuts: Sequence[Cut]) -> Plan:
-        return make_plan(graph, machine, apart=cuts)
+@functools.cache
+def plan_of(fn: Callable[..., object], shapes: Shapes, cuts: tuple[Cut, ...]) -> Plan:
+    return make_plan(graph_of(fn, shapes), H200, apart=cuts)
 
-    assert machine.gpu is not None
-    return refine(make, Pricer(machine.gpu, compiler), fission)
+
+def refined(
+    compiler: Compile | None,
+    fission: Fission = "auto",
+    fn: Callable[..., object] = wide,
+    shapes: Shapes = ((ROWS,), (LIVE,)),
+) -> Refined:
+    assert H200.gpu is not None
+    return refine(lambda cuts: plan_of(fn, shapes, tuple(cuts)), Pricer(H200.gpu, compiler), fission)
 
 
 def by_kind(held: HeldBack) -> dict[str, list[Way]]:
@@ -94,7 +105,7 @@ def spilling(cap_costs: int) -> Compile:
 
 @pytest.fixture(scope="module")
 def held_on_h200() -> Refined:
-    return refined(graph_of(wide, (ROWS,), (LIVE,)), H200, compiler_for(H200, "balanced"))
+    return refined(compiler_for(H200, "balanced"))
 
 
 def test_every_way_is_listed_with_what_the_compiler_says(held_on_h200: Refined) -> None:
@@ -124,7 +135,7 @@ def test_the_cheapest_way_is_taken(held_on_h200: Refined) -> None:
 
 
 def test_a_cap_that_spills_little_is_taken_and_runs() -> None:
-    found = refined(graph_of(wide, (ROWS,), (LIVE,)), H200, spilling(0), "never")
+    found = refined(spilling(0), "never")
     (step,) = found.plan.kernels
     (held,) = found.plan.held_back
     (taken,) = (way for way in held.ways if way.taken)
@@ -147,7 +158,7 @@ def test_a_cap_that_loses_by_its_spills_is_the_last_that_is_compiled() -> None:
         asked.append(kernel.schedule.maxnreg)
         return compiler(kernel)
 
-    found = refined(graph_of(wide, (ROWS,), (LIVE,)), H200, compile_kernel, "never")
+    found = refined(compile_kernel, "never")
     (held,) = found.plan.held_back
     caps = by_kind(held)["cap"]
     assert len(caps) == CAPS
@@ -157,7 +168,7 @@ def test_a_cap_that_loses_by_its_spills_is_the_last_that_is_compiled() -> None:
 
 
 def test_caps_are_the_next_steps_of_occupancy() -> None:
-    found = refined(graph_of(wide, (ROWS,), (LIVE,)), H200, spilling(0), "never")
+    found = refined(spilling(0), "never")
     assert H200.gpu is not None
     (step,) = found.plan.kernels
     plain = Pricer(H200.gpu, spilling(0)).price(found.plan, step)
@@ -168,7 +179,7 @@ def test_caps_are_the_next_steps_of_occupancy() -> None:
 
 
 def test_without_a_compiler_nothing_is_guessed() -> None:
-    found = refined(graph_of(wide_row, (16,), *[(2048, 16384)] * 16), H200, None, "never")
+    found = refined(None, "never", wide_row, ((16,), *[(2048, 16384)] * 16))
     assert found.plan.held_back
     for held in found.plan.held_back:
         ways = by_kind(held)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fusewise.errors import CompilerMissing
 from fusewise.lower.kernel import Kernel, TritonSchedule
 from fusewise.lower.launch import LaunchUnit
 from fusewise.plan.resources import Resources as Resources
+from fusewise.runtime import cache
 from fusewise.runtime.sass import count_instructions, sections
 from fusewise.runtime.shared_spill import PRAGMA
 
@@ -26,7 +28,7 @@ def read_resources(compiled: Any, kernel: LaunchUnit, sass: bool = True) -> Reso
     """Resources of one compiled kernel (Triton's `CompiledKernel`).
 
     Args:
-        sass: also disassemble and count instructions (about 50 ms).
+        sass: also disassemble and count instructions (half a second for code that nobody has disassembled before).
     """
     if "cubin" not in compiled.asm:
         return _read_amd(compiled)
@@ -68,8 +70,14 @@ def tile_elements(kernel: Kernel) -> int:
 
 
 def disassemble(cubin: bytes) -> str:
-    """SASS of a cubin."""
-    return _tool("nvdisasm", cubin, "-c")
+    """SASS of a cubin; kept on disk, since the disassembler takes half a second to start."""
+    path = tool_path("nvdisasm")
+    import triton
+
+    key = cache.key_of(path, triton.__version__, cubin)
+    # without its analysis of indirect branches, a third of its time: their targets are not read
+    made = cache.fetch("sass", key, lambda: zlib.compress(_tool("nvdisasm", cubin, "-c", "-ndf").encode()))
+    return zlib.decompress(made).decode()
 
 
 def tool_path(name: str) -> str:
@@ -91,11 +99,11 @@ def _usage(cubin: bytes) -> dict[str, int]:
     return dict(zip(("REG", "STACK", "SHARED"), map(int, found.groups()), strict=True))
 
 
-def _tool(name: str, cubin: bytes, option: str) -> str:
+def _tool(name: str, cubin: bytes, *options: str) -> str:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        done = subprocess.run([tool_path(name), option, file.name], capture_output=True, text=True, check=False)
+        done = subprocess.run([tool_path(name), *options, file.name], capture_output=True, text=True, check=False)
     if done.returncode:
         raise CompilerMissing(f"{name} cannot read a compiled kernel", done.stderr.strip()[:400])
     return done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ _LOADS, _STORES = re.compile(r"LDG"), re.compile(r"STG")
 _OTHERS_MEMORY = re.compile(r"LDG(?!\S*\.CONSTANT)|STG|ATOM|RED|LDS|STS|BAR")  # what no function's slow path touches
 
 
+@functools.cache
 def instruction_class(mnemonic: str) -> str:
     """Class of a SASS mnemonic such as `IMAD.WIDE`: global, shared, local, special, convert, float, integer, ..."""
     for pattern, name in _CLASSES:
