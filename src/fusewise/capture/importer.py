@@ -33,6 +33,7 @@ from fusewise.capture.captured import (
 )
 from fusewise.capture.decompose import pieces_of
 from fusewise.capture.origin import origin_of, target_name
+from fusewise.capture.scans import scan_along_rows
 from fusewise.capture.schema import Argument, arguments_of, is_size_like, makes_views, viewed_operand
 from fusewise.capture.symbols import Symbols
 from fusewise.capture.types import TO_IR, carried, computable, has_double
@@ -77,7 +78,10 @@ def import_graph(
         Unsupported: the whole graph must run as it is: an op with an effect, or a size that is not known before
             the call.
     """
-    return _Importer(gm, example_inputs, policy, device, strict).run()
+    importer = _Importer(gm, example_inputs, policy, device, strict)
+    if policy != "conservative" and torch.device(importer.device).type == "cuda" and scan_along_rows(gm):
+        gm.recompile()
+    return importer.run()
 
 
 class _Importer:

@@ -14,6 +14,8 @@ from fusewise.ir.graph import Origin
 
 BARRIER = "fusewise.barrier.default"  # what a barrier is called, whichever op carries it
 
+PART_OF = "fusewise_part_of"  # in a node's meta: name and call of the op that it is a piece of
+
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)', re.MULTILINE)
 _ROOT = re.compile(r"^[LG]\['\w+'\]")  # Dynamo's name of the variable that holds the model
 _NOT_THE_USERS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
@@ -31,10 +33,14 @@ def target_name(node: Node) -> str:
 
 
 def origin_of(node: Node) -> Origin:
-    """Op name and source line; a backward node gets the line of its forward op, which torch records on it."""
+    """Op name and source line; a backward node gets the line of its forward op, which torch records on it.
+
+    The pieces of an op that was taken apart have one origin, that of the op.
+    """
     file, line, text = _locate(node.meta.get("stack_trace") or "")
     repeated = _is_backward(node.graph) and node.meta.get("partitioner_tag") not in _BACKWARD_TAGS
-    return Origin(target_name(node), file, line, text or _module_name(node), node.name, repeated)
+    aten, call = node.meta.get(PART_OF, (target_name(node), node.name))
+    return Origin(aten, file, line, text or _module_name(node), call, repeated)
 
 
 _BACKWARD_TAGS = ("is_backward", "must_be_in_backward")

@@ -15,6 +15,7 @@ import torch
 from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 
+from fusewise.capture.origin import PART_OF, target_name
 from fusewise.capture.random import KEPT_META, expressions
 from fusewise.ir.sizes import same, same_all
 
@@ -27,26 +28,37 @@ def take_apart(joint: GraphModule, node: Node) -> bool:
     result = _main_result(node)
     if rule is None or result is None or _is_empty(result.meta["val"]):
         return False
-    pieces = _Pieces(joint, node)
+    pieces = Pieces(joint, node)
     out = rule(pieces, *node.args)
     if out is None or not _fits(out.meta["val"], result.meta["val"]):
         pieces.undo()
         return False
     result.replace_all_uses_with(out)
     joint.graph.erase_node(result)
+    for user in list(node.users):
+        other = pieces.others.get(user.args[1]) if isinstance(user.args[1], int) else None
+        if other is not None:
+            user.replace_all_uses_with(other)
+            joint.graph.erase_node(user)
     if result is not node and not node.users:
         joint.graph.erase_node(node)
     return True
 
 
-class _Pieces:
-    """Adds calls right behind a node."""
+class Pieces:
+    """Adds calls right behind a node.
+
+    Attributes:
+        others: what takes the place of the node's further results, by number.
+    """
 
     def __init__(self, joint: GraphModule, node: Node) -> None:
         self.graph = joint.graph
         self.node = node
+        self.whole = node.meta.get(PART_OF, (target_name(node), node.name))
         self.last = node
         self.made: list[Node] = []
+        self.others: dict[int, Node] = {}
         self.mode = detect_fake_mode([n.meta.get("val") for n in joint.graph.nodes])
 
     def call(self, op: Any, *args: Any, **kwargs: Any) -> Node:
@@ -54,7 +66,7 @@ class _Pieces:
         fake = [a.meta["val"] if isinstance(a, Node) else a for a in args]
         with self.graph.inserting_after(self.last):
             made = self.graph.call_function(op, args, kwargs)
-        made.meta = {k: v for k, v in self.node.meta.items() if k in KEPT_META}
+        made.meta = {k: v for k, v in self.node.meta.items() if k in KEPT_META} | {PART_OF: self.whole}
         if self.mode is None:
             made.meta["val"] = op(*fake, **kwargs)
         else:
@@ -111,7 +123,7 @@ def _fits(made: torch.Tensor, wanted: torch.Tensor) -> bool:
     )
 
 
-def _layer_norm(p: _Pieces, x: Node, shape: Any, weight: Node | None, bias: Node | None, eps: float) -> Node | None:
+def _layer_norm(p: Pieces, x: Node, shape: Any, weight: Node | None, bias: Node | None, eps: float) -> Node | None:
     dtype = x.meta["val"].dtype
     compute = _compute_dtype(dtype)
     mean, inverse = p.result(1), p.result(2)
@@ -121,7 +133,7 @@ def _layer_norm(p: _Pieces, x: Node, shape: Any, weight: Node | None, bias: Node
     return p.cast(p.affine(p.call(aten.mul.Tensor, off, inverse), weight, bias), dtype)
 
 
-def _rms_norm(p: _Pieces, x: Node, shape: Any, weight: Node | None = None, eps: float | None = None) -> Node | None:
+def _rms_norm(p: Pieces, x: Node, shape: Any, weight: Node | None = None, eps: float | None = None) -> Node | None:
     dtype = x.meta["val"].dtype
     compute = _compute_dtype(dtype)
     inverse = p.result(1)
@@ -131,7 +143,7 @@ def _rms_norm(p: _Pieces, x: Node, shape: Any, weight: Node | None = None, eps: 
 
 
 def _group_norm(
-    p: _Pieces,
+    p: Pieces,
     x: Node,
     weight: Node | None,
     bias: Node | None,
@@ -143,27 +155,43 @@ def _group_norm(
 ) -> Node | None:
     value = x.meta["val"]
     compute = _compute_dtype(value.dtype)
-    mean, inverse = p.result(1), p.result(2)
-    if mean.meta["val"].dtype != compute or not isinstance(value.shape[1], int) or not isinstance(value.shape[0], int):
+    batch, width = value.shape[:2]
+    if not isinstance(batch, int) or not isinstance(width, int):
         return None
-    batch, width, ones = value.shape[0], value.shape[1], [1] * (value.dim() - 2)
+    pixels = list(value.shape[2:])
+    ones = [1] * len(pixels)
 
-    def per_channel(statistic: Node) -> Node:
-        """[n, groups] as [n, channels, 1, ...]."""
-        split = p.call(aten.unsqueeze.default, statistic, 2)
-        wide = p.call(aten.expand.default, split, [batch, groups, width // groups])
-        flat = p.call(aten.clone.default, wide, memory_format=torch.contiguous_format)
-        return p.call(aten.view.default, flat, [batch, width, *ones])
+    def per_group(statistic: Node) -> Node:
+        return p.call(aten.view.default, statistic, [batch, groups, 1, *ones])
 
-    def parameter(given: Node | None) -> Node | None:
-        return None if given is None else p.call(aten.view.default, given, [width, *ones])
+    def per_channel(parameter: Node) -> Node:
+        return p.cast(p.call(aten.view.default, parameter, [groups, width // groups, *ones]), compute)
 
-    off = p.call(aten.sub.Tensor, p.cast(x, compute), per_channel(mean))
-    normal = p.call(aten.mul.Tensor, off, per_channel(inverse))
-    return p.cast(p.affine(normal, parameter(weight), parameter(bias)), value.dtype)
+    # a dim that is cut in two is a view of any layout
+    cut = p.cast(p.call(aten.view.default, x, [batch, groups, width // groups, *pixels]), compute)
+    if p.node.meta["val"][1].dtype == compute:
+        centre, steep = (per_group(p.result(index)) for index in (1, 2))
+    else:
+        # statistics of 16 bits are too coarse to compute from: they are rounded from those in float32
+        both = p.call(aten.var_mean.correction, cut, list(range(2, 3 + len(pixels))), correction=0, keepdim=True)
+        variance, centre = (p.call(operator.getitem, both, index) for index in (0, 1))
+        steep = p.call(aten.rsqrt.default, p.call(aten.add.Scalar, variance, eps))
+        for index, statistic in ((1, centre), (2, steep)):
+            flat = p.call(aten.view.default, statistic, [batch, groups])
+            p.others[index] = p.cast(flat, p.node.meta["val"][index].dtype)
+    if weight is not None:
+        steep = p.call(aten.mul.Tensor, steep, per_channel(weight))
+    level = p.call(aten.mul.Tensor, centre, steep)
+    if bias is None:
+        level = p.call(aten.neg.default, level)
+    else:
+        level = p.call(aten.sub.Tensor, per_channel(bias), level)
+    scaled = p.call(aten.mul.Tensor, cut, steep)
+    out = p.cast(p.call(aten.add.Tensor, scaled, level), value.dtype)
+    return p.call(aten.view.default, out, [batch, width, *pixels])
 
 
-def _shifted(p: _Pieces, x: Node, dim: int) -> tuple[Node, Node, Node]:
+def _shifted(p: Pieces, x: Node, dim: int) -> tuple[Node, Node, Node]:
     """(x - max, exp of it, its sum), in the type that is computed in."""
     wide = p.cast(x, _compute_dtype(x.meta["val"].dtype))
     off = p.call(aten.sub.Tensor, wide, p.call(aten.amax.default, wide, [dim], True))
@@ -171,14 +199,14 @@ def _shifted(p: _Pieces, x: Node, dim: int) -> tuple[Node, Node, Node]:
     return off, grown, p.call(aten.sum.dim_IntList, grown, [dim], True)
 
 
-def _softmax(p: _Pieces, x: Node, dim: int, half_to_float: bool) -> Node | None:
+def _softmax(p: Pieces, x: Node, dim: int, half_to_float: bool) -> Node | None:
     if x.meta["val"].dim() == 0:
         return None
     _, grown, total = _shifted(p, x, dim)
     return p.cast(p.call(aten.div.Tensor, grown, total), p.node.meta["val"].dtype)
 
 
-def _log_softmax(p: _Pieces, x: Node, dim: int, half_to_float: bool) -> Node | None:
+def _log_softmax(p: Pieces, x: Node, dim: int, half_to_float: bool) -> Node | None:
     if x.meta["val"].dim() == 0:
         return None
     off, _, total = _shifted(p, x, dim)

@@ -179,7 +179,6 @@ def _statistics_in_float32(node: Node) -> None:
 # What a GPU's kernels return otherwise than a CPU's, by op.
 _RETARGETED: dict[Any, Callable[[Node], None]] = {
     aten.native_layer_norm.default: _statistics_in_float32,
-    aten.native_group_norm.default: _statistics_in_float32,
 }
 
 

@@ -79,8 +79,8 @@ def joint_forms(kernel: Kernel, half: frozenset[int]) -> dict[int, Form]:
             for user in users[number]:
                 forms |= _gate(kernel, users, half, user, instr)
         elif instr.op == "tanh" and all(_needs_absolute(kernel, users, u, number) for u in users[number]):
-            argument, scale = _scaled(kernel, instr.args[0])
-            forms[number] = Form(f"lib.fast_tanh_absolute({{0}}, {scale!r})", (argument,))
+            argument, text = _argument(kernel, instr.args[0])
+            forms[number] = Form(f"lib.fast_tanh_absolute{text}", (argument,))
         elif instr.op == "div" and _is_one_plus_exp(kernel, instr.args[1]):
             forms[number] = Form("lib.fast_div({0}, {1})", instr.args)
     return forms
@@ -93,8 +93,8 @@ def _gate(
 
     (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) and (1 + erf(u)) / 2 = erfc(-u) / 2 cancel nowhere.
     """
-    argument, scale = _scaled(kernel, function.args[0])
-    text = f"lib.fast_gate_{function.op}({{0}}, {scale!r})"
+    argument, text = _argument(kernel, function.args[0], cubic=function.op == "tanh")
+    text = f"lib.fast_gate_{function.op}{text}"
     if len(users[gate]) == 1 and users[gate][0] in half:
         product = kernel.body[users[gate][0]]
         if isinstance(product, Compute) and product.op == "mul" and product.args.count(gate) == 1:
@@ -105,6 +105,27 @@ def _gate(
             if by == 0.5:
                 return {users[gate][0]: Form(f"{{1}} * {text}", (argument, factor))}
     return {gate: Form(f"{text} * 2.0", (argument,))}
+
+
+def _argument(kernel: Kernel, value: int, cubic: bool = True) -> tuple[int, str]:
+    """(v, text) where `value` is c v, or c (v + k v^3) as in the tanh form of GELU: the end of a function's name, and
+    what it is called with."""
+    argument, scale = _scaled(kernel, value)
+    total = kernel.body[argument]
+    if cubic and isinstance(total, Compute) and total.op == "fma":
+        for cube, k in (total.args[:2], total.args[1::-1]):
+            factor = _constant(kernel, k)
+            if factor is not None and _is_cube(kernel, cube, total.args[2]):
+                return total.args[2], f"_cubic({{0}}, {scale!r}, {factor!r})"
+    return argument, f"({{0}}, {scale!r})"
+
+
+def _is_cube(kernel: Kernel, value: int, of: int) -> bool:
+    cube = kernel.body[value]
+    if not (isinstance(cube, Compute) and cube.op == "mul" and of in cube.args):
+        return False
+    square = kernel.body[cube.args[0] if cube.args[1] == of else cube.args[1]]
+    return isinstance(square, Compute) and square.op == "mul" and square.args == (of, of)
 
 
 def _scaled(kernel: Kernel, value: int) -> tuple[int, float]:

@@ -17,7 +17,7 @@ import sympy
 from fusewise.errors import IRError
 from fusewise.ir import affine
 from fusewise.ir.affine import Atom, Div, Index, Loaded, Mod
-from fusewise.ir.sizes import Size, norm, prod
+from fusewise.ir.sizes import Size, norm, prod, same
 from fusewise.lower.kernel import Kernel, Load, Store, TritonSchedule
 
 DimName = Literal["y", "x", "l", "r"]
@@ -36,7 +36,7 @@ class Dim:
         size: elements along it.
         block: elements of one tile along it.
         live: False where the tile has no such dim, since a program computes one point of it: a scalar.
-        masked: True where the block does not divide the size.
+        masked: True where the block reaches past the size.
     """
 
     name: DimName
@@ -119,7 +119,9 @@ def make_tile(kernel: Kernel) -> Tile:
 
     def make(name: DimName, axes: tuple[str, ...], block: int, live: bool) -> Dim:
         size = prod(sizes[a] for a in axes)
-        return Dim(name, axes, size, block, live, masked=block > 1 and not _divides(block, size))
+        # a whole row in one tile runs where it has no elements too, and must read nothing then
+        masked = block > 1 and (not _divides(block, size) or same(size, 0))
+        return Dim(name, axes, size, block, live, masked)
 
     dims: list[Dim] = []
     if schedule.y_axes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import TypeAlias
 
 from fusewise.ir.graph import Graph
 from fusewise.ir.indexing import At, operand_at, resolve
+from fusewise.ir.sizes import hint
 from fusewise.plan.cost import Machine, copied_us, value_bytes
 from fusewise.plan.decisions import Decision
 from fusewise.plan.region import CannotMerge, Region, columns_are_final, elements, merge, single
@@ -465,8 +467,10 @@ class Partitioner:
         for reader, new in changes.items():
             target = self.regions[reader]
             points = elements(target, self.hints)
+            # as often as it has values: what only varies along some axes is computed once for the others
+            times = sum(self._points(target, at) for at in target.reads[value])
             reads = {v: places for v, places in target.reads.items() if v != value} | new
-            again = dict.fromkeys(opened, points * len(target.reads[value]))
+            again = dict.fromkeys(opened, times)
             alone = self._time(target, target.reads)
             before += alone
             gain += alone - self._time(target, reads, again=again)
@@ -499,6 +503,11 @@ class Partitioner:
         if dissolved:
             self._dissolve(owner)
         return note("recompute", True)
+
+    def _points(self, region: Region, at: At) -> int:
+        """Combinations of the axes that a value read there varies along."""
+        names = frozenset().union(*(index.axes() for index in at))
+        return math.prod(max(1, hint(region.axes[name], self.hints)) for name in names)
 
     def _time(
         self,

@@ -257,6 +257,13 @@ def fast_gate_tanh(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
 
 
 @jit
+def fast_gate_tanh_cubic(x: tl.tensor, scale: tl.constexpr, k: tl.constexpr) -> tl.tensor:
+    """(1 + tanh(scale (x + k x^3))) / 2 in f32, relative error as of `fast_gate_tanh`."""
+    step = -2.8853900817779268 * scale
+    return fast_rcp(1.0 + fast_exp2(x * tl.fma(x * x, step * k, step)))
+
+
+@jit
 def fast_gate_erf(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
     """(1 + erf(scale x)) / 2 in f32, relative error below 2^-17.
 
@@ -277,6 +284,13 @@ def fast_gate_erf(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
 def fast_tanh_absolute(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
     """tanh(scale x) in f32 with an absolute error near 2^-22: enough where a number of size 1 is added next."""
     return 1.0 - fast_rcp(tl.fma(fast_exp2(x * (2.8853900817779268 * scale)), 0.5, 0.5))
+
+
+@jit
+def fast_tanh_absolute_cubic(x: tl.tensor, scale: tl.constexpr, k: tl.constexpr) -> tl.tensor:
+    """`fast_tanh_absolute` of scale (x + k x^3)."""
+    step = 2.8853900817779268 * scale
+    return 1.0 - fast_rcp(tl.fma(fast_exp2(x * tl.fma(x * x, step * k, step)), 0.5, 0.5))
 
 
 @jit
@@ -502,14 +516,13 @@ def philox(seed: tl.tensor, block: tl.tensor, slot: tl.constexpr, stream: tl.con
     c2 = tl.zeros_like(c0) + slot
     c3 = tl.zeros_like(c0) + stream
     for _ in tl.static_range(10):
-        high0 = tl.umulhi(c0, tl.full((), 0xD2511F53, tl.uint32))
-        high1 = tl.umulhi(c2, tl.full((), 0xCD9E8D57, tl.uint32))
-        low0 = c0 * 0xD2511F53
-        low1 = c2 * 0xCD9E8D57
-        c0 = high1 ^ c1 ^ k0
-        c1 = low1
-        c2 = high0 ^ c3 ^ k1
-        c3 = low0
+        # one wide product gives both halves
+        wide0 = c0.to(tl.uint64) * tl.full((), 0xD2511F53, tl.uint64)
+        wide1 = c2.to(tl.uint64) * tl.full((), 0xCD9E8D57, tl.uint64)
+        c0 = (wide1 >> 32).to(tl.uint32) ^ c1 ^ k0
+        c1 = wide1.to(tl.uint32)
+        c2 = (wide0 >> 32).to(tl.uint32) ^ c3 ^ k1
+        c3 = wide0.to(tl.uint32)
         k0 = k0 + 0x9E3779B9
         k1 = k1 + 0xBB67AE85
     return c0, c1, c2, c3
@@ -520,7 +533,10 @@ def keep8(seed: tl.tensor, block: tl.tensor, slot: tl.constexpr, threshold: tl.c
     """`keep` of the eight elements of each block, side by side along the last axis."""
     w0, w1, w2, w3 = philox(seed, block, slot, 0)
     words = tl.interleave(tl.interleave(w0, w2), tl.interleave(w1, w3))
-    return tl.interleave((words & 0xFFFF) < threshold, (words >> 16) < threshold)
+    if threshold > 0xFFFF:
+        return tl.interleave(words == words, words == words)
+    limit = tl.full((), threshold << 16, tl.uint32)
+    return tl.interleave((words << 16) < limit, words < limit)
 
 
 @jit

@@ -179,9 +179,12 @@ def _group_norm(
 ) -> Result:
     _refuse_empty(x)
     v = _groups(c, real(x), n, channels, pixels, groups)
-    mean, off, inverse = statistics(c, v, (2, 3), number(eps))
+    mean, _, inverse = statistics(c, v, (2, 3), number(eps))
     scale, shift = (_per_channel(c, p, groups, v.dtype) for p in (weight, bias))
-    out = c.b.reshape(_affine(c, off * inverse, scale, shift), x.shape)
+    # as in eager's kernels: a product and a sum an element, with what a group and a channel share computed beforehand
+    steep = inverse if scale is None else scale * inverse
+    level = -mean * steep if shift is None else shift - mean * steep
+    out = c.b.reshape(v * steep + level, x.shape)
     flat = [c.b.reshape(s, (n, groups)) for s in (mean, inverse)]
     return tensors(c, (out, flat[0], flat[1]))
 
@@ -204,12 +207,11 @@ def _group_norm_backward(
     v = _groups(c, real(x), n, channels, pixels, groups)
     dy = _groups(c, grad.cast(v.dtype), n, channels, pixels, groups)
     centre, rstd = (c.b.reshape(s.cast(v.dtype), (n, groups, 1, 1)) for s in (mean, inverse))
-    normal = (v - centre) * rstd
     scale = _per_channel(c, weight, groups, v.dtype)
     # sums over the pixels of a channel first: what a group and a channel need of them is then small, so that groups
     # which do not fit on chip are read twice, not once more for each sum
     db = c.b.reduce("sum", dy, (3,), keepdim=True)
-    ds = c.b.reduce("sum", dy * normal, (3,), keepdim=True)
+    ds = c.b.reduce("sum", dy * (v - centre), (3,), keepdim=True) * rstd
     dx = None
     if output_mask[0]:
         count = c.b.size(db.shape[2] * pixels, v.dtype)

@@ -2,7 +2,7 @@
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_amax_sub_exp_sum_0(const float* __restrict in0, float* __restrict out1, float* __restrict out2) {
+extern "C" int64_t fused_log_softmax_0(const float* __restrict in0, float* __restrict out1, float* __restrict out2) {
   const int64_t n_x0 = 512;
   const int64_t n_r0 = 8192;
   if (n_x0 == 0) return 0;
@@ -114,7 +114,7 @@ extern "C" int64_t fused_nll_loss_forward_nll_loss_backward_0(const int64_t* __r
   return status;
 }
 
-extern "C" int64_t fused_sub_nll_loss_forward_nll_loss_backward__log_softmax_backward_data_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5) {
+extern "C" int64_t fused_log_softmax_nll_loss_forward_nll_loss_backward__log_softmax_backward_data_0(const int64_t* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, float* __restrict out5) {
   const int64_t n_x0 = 512;
   const int64_t n_r0 = 8192;
   if (n_x0 == 0) return 0;

@@ -7,7 +7,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_to_copy_amax_0(in0, out1, out2):
+def fused_to_copy__log_softmax_0(in0, out1, out2):
     RBLOCK: tl.constexpr = 8192
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
@@ -25,7 +25,7 @@ def fused_to_copy_amax_0(in0, out1, out2):
 
 
 @triton.jit
-def fused_amax_sum_log_0(in0, in1, out2, out3):
+def fused_log_softmax_0(in0, in1, out2, out3):
     XBLOCK: tl.constexpr = 32
     RBLOCK: tl.constexpr = 16
     x0 = tl.program_id(0) * XBLOCK
@@ -73,7 +73,7 @@ def fused_nll_loss_forward_0(in0, in1, in2, in3, out4):
     v27 = tl.where(v2, tl.full((), 0.0, tl.float32), v25)
     v5 = lib.reduce_sum(v4, 0, False)
     v28 = lib.reduce_sum(v27, 0, False)
-    v29 = v28 / v5
+    v29 = lib.div_rn(v28, v5)
     tl.store(out4, v29)
 
 # backward
@@ -95,13 +95,13 @@ def fused_nll_loss_forward_nll_loss_backward_0(in0, in1, out2):
     v3 = ~v2
     v4 = v3.to(tl.float32)
     v5 = lib.reduce_sum(v4, 0, False)
-    v7 = v6 / v5
+    v7 = lib.div_rn(v6, v5)
     v8 = lib.neg(v7)
     tl.store(out2, v8)
 
 
 @triton.jit
-def fused_to_copy_sub_nll_loss_forward_nll_loss_backward_0(in0, in1, in2, in3, in4, out5):
+def fused_to_copy__log_softmax_nll_loss_forward_nll_loss_backward_0(in0, in1, in2, in3, in4, out5):
     RBLOCK: tl.constexpr = 16384
     x = tl.program_id(0)
     v2 = tl.load(in0 + x)

@@ -15,10 +15,7 @@ def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, out5, out6, out7):
     v3 = lib.keep8(v2, tl.arange(0, RBLOCK // 8) + (x * 512), 0, 58982)
     v7 = tl.load(in1 + x * 4096 + r)
     v8 = lib.widen_bf16(v7)
-    v10 = v8 * v8
-    v11 = v10 * v8
-    v12 = tl.fma(v11, tl.full((), 0.044715, tl.float32), v8)
-    v19 = v8 * lib.fast_gate_tanh(v12, 0.7978845608028654)
+    v19 = v8 * lib.fast_gate_tanh_cubic(v8, 0.7978845608028654, 0.044715)
     v21 = lib.round_bf16(v19)
     v25 = v21 * tl.where(v3, 1.1111111111111112, 0.0)
     v26 = lib.to_bf16(v25)
@@ -69,9 +66,7 @@ def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out
         v8 = tl.load(in3 + (l * 4096 + x * 262144) + r)
         v9 = lib.widen_bf16(v8)
         v11 = v9 * v9
-        v12 = v11 * v9
-        v13 = tl.fma(v12, tl.full((), 0.044715, tl.float32), v9)
-        v15 = lib.fast_tanh_absolute(v13, 0.7978845608028654)
+        v15 = lib.fast_tanh_absolute_cubic(v9, 0.7978845608028654, 0.044715)
         v17 = 1.0 + v15
         v19 = 0.5 * v9
         v20 = v19 * v17

@@ -19,9 +19,6 @@ def fused_mul_add_gelu_0(in0, in1, in2, out3):
     v8 = lib.mul_bf16(v5, v3)
     v11 = lib.add_bf16(v8, v1)
     v12 = lib.widen_bf16(v11)
-    v14 = v12 * v12
-    v15 = v14 * v12
-    v16 = tl.fma(v15, tl.full((), 0.044715, tl.float32), v12)
-    v23 = v12 * lib.fast_gate_tanh(v16, 0.7978845608028654)
+    v23 = v12 * lib.fast_gate_tanh_cubic(v12, 0.7978845608028654, 0.044715)
     v24 = lib.to_bf16(v23)
     tl.store(out3 + y * 4096 + x, v24)

@@ -2,7 +2,7 @@
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict in0, const int64_t* __restrict in1, const float* __restrict in2, const float* __restrict in3, float* __restrict out4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8) {
+extern "C" int64_t fused_native_group_norm_silu_keep_mul_0(const float* __restrict in0, const int64_t* __restrict in1, const float* __restrict in2, const float* __restrict in3, float* __restrict out4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 32;
   const int64_t n_r0 = 8;
@@ -28,8 +28,8 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v2 = acc2.result();
       const float v3 = v2 / 0x1.0000000000000p+13f;
       out4[32*x0 + x1] = v3;
-      const float v22 = v3;
-      out7[32*x0 + x1] = v22;
+      const float v33 = v3;
+      out7[32*x0 + x1] = v33;
       fw::Sum<float, 4> acc8;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors_folded<4>(0, n_r1, [&](int64_t r1, auto lanes, auto slot) FW_BODY {
@@ -45,26 +45,27 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v11 = fw::sqrt(v10);
       const float v13 = 0x1.0000000000000p+0f / v11;
       out5[32*x0 + x1] = v13;
-      const float v21 = v13;
-      out8[32*x0 + x1] = v21;
+      const float v35 = v13;
+      out8[32*x0 + x1] = v35;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         const float v19 = in2[r0 + 8*x1];
-        const float v20 = in3[r0 + 8*x1];
+        const float v20 = v13 * v19;
+        const float v21 = v3 * v20;
+        const float v22 = in3[r0 + 8*x1];
+        const float v23 = v22 - v21;
         fw::vectors(0, n_r1, [&](int64_t r1, auto lanes) FW_BODY {
           const auto v1 = fw::load(in0 + (1024*r0 + r1 + 262144*x0 + 8192*x1), lanes);
           const auto v17 = stream17.keep(1024*r0 + r1 + 262144*x0 + 8192*x1, 58982u);
           const auto v18 = fw::from_bool<float>(v17);
-          const auto v23 = v1 - fw::splat<float>(v22);
-          const auto v24 = v23 * fw::splat<float>(v21);
-          const auto v25 = v24 * fw::splat<float>(v20);
-          const auto v26 = v25 + fw::splat<float>(v19);
-          const auto v27 = -v26;
-          const auto v28 = fw::exp(v27);
-          const auto v29 = fw::splat<float>(0x1.0000000000000p+0f) + v28;
-          const auto v30 = v26 / v29;
-          const auto v31 = v30 * v18;
-          const auto v32 = v31 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-          fw::store<float>(out6 + (1024*r0 + r1 + 262144*x0 + 8192*x1), v32, lanes);
+          const auto v24 = v1 * fw::splat<float>(v20);
+          const auto v25 = v24 + fw::splat<float>(v23);
+          const auto v26 = -v25;
+          const auto v27 = fw::exp(v26);
+          const auto v28 = fw::splat<float>(0x1.0000000000000p+0f) + v27;
+          const auto v29 = v25 / v28;
+          const auto v30 = v29 * v18;
+          const auto v31 = v30 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+          fw::store<float>(out6 + (1024*r0 + r1 + 262144*x0 + 8192*x1), v31, lanes);
         });
       }
     }
@@ -76,63 +77,62 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10) {
+extern "C" int64_t fused_keep_native_dropout_backward_native_group_norm_silu_backward_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 32;
   const int64_t n_x2 = 8;
   const int64_t n_r0 = 1024;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0) return 0;
   int64_t status = 0;
-  const int64_t v21 = in6[0];
+  const int64_t v20 = in6[0];
   const int64_t points = n_x0 * n_x1 * n_x2;
   #pragma omp parallel if (points > 1)
   {
-    fw::KeepStream stream22(v21, 0u);
+    fw::KeepStream stream21(v20, 0u);
     const fw::Share mine = fw::share(points);
     int64_t x2 = mine.begin % n_x2;
     int64_t x1 = (mine.begin / n_x2) % n_x1;
     int64_t x0 = (mine.begin / n_x2) / n_x1;
     for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(x2, n_x2, x1, n_x1, x0)) {
       const float v0 = in0[8*x1 + x2];
-      const float v1 = in1[8*x1 + x2];
-      const float v2 = in2[32*x0 + x1];
-      const float v3 = v2;
-      const float v4 = in3[32*x0 + x1];
-      const float v5 = v4;
-      const float v30 = in7[32*x0 + x1];
-      const float v31 = in8[32*x0 + x1];
-      fw::Sum<float, 1> acc28;
-      fw::Sum<float, 1> acc35;
+      const float v1 = in1[32*x0 + x1];
+      const float v2 = v1 * v0;
+      const float v3 = in2[32*x0 + x1];
+      const float v4 = v3 * v2;
+      const float v5 = in3[8*x1 + x2];
+      const float v6 = v5 - v4;
+      const float v29 = in7[32*x0 + x1];
+      const float v30 = in8[32*x0 + x1];
+      fw::Sum<float, 1> acc27;
+      fw::Sum<float, 1> acc33;
       fw::vectors_folded<1>(0, n_r0, [&](int64_t r0, auto lanes, auto slot) FW_BODY {
-        const auto v6 = fw::load(in4 + (r0 + 262144*x0 + 8192*x1 + 1024*x2), lanes);
-        const auto v7 = v6 - fw::splat<float>(v5);
-        const auto v8 = v7 * fw::splat<float>(v3);
-        const auto v9 = v8 * fw::splat<float>(v1);
-        const auto v10 = v9 + fw::splat<float>(v0);
-        const auto v11 = -v10;
-        const auto v12 = fw::exp(v11);
-        const auto v14 = fw::splat<float>(0x1.0000000000000p+0f) + v12;
-        const auto v15 = fw::splat<float>(0x1.0000000000000p+0f) / v14;
-        const auto v16 = fw::splat<float>(0x1.0000000000000p+0f) - v15;
-        const auto v17 = v10 * v16;
-        const auto v18 = fw::splat<float>(0x1.0000000000000p+0f) + v17;
-        const auto v20 = fw::load(in5 + (r0 + 262144*x0 + 8192*x1 + 1024*x2), lanes);
-        const auto v22 = stream22.keep(r0 + 262144*x0 + 8192*x1 + 1024*x2, 58982u);
-        const auto v23 = fw::from_bool<float>(v22);
-        const auto v24 = v23 * v20;
-        const auto v25 = v24 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-        const auto v26 = v25 * v15;
-        const auto v27 = v26 * v18;
-        const auto v32 = v6 - fw::splat<float>(v31);
-        const auto v33 = v32 * fw::splat<float>(v30);
-        const auto v34 = v27 * v33;
-        acc28.add(v27, lanes, slot);
-        acc35.add(v34, lanes, slot);
-      }, [&]() FW_BODY { acc28.fold(); acc35.fold(); });
-      const float v28 = acc28.result();
-      const float v35 = acc35.result();
-      out9[256*x0 + 8*x1 + x2] = v28;
-      out10[256*x0 + 8*x1 + x2] = v35;
+        const auto v7 = fw::load(in4 + (r0 + 262144*x0 + 8192*x1 + 1024*x2), lanes);
+        const auto v8 = v7 * fw::splat<float>(v2);
+        const auto v9 = v8 + fw::splat<float>(v6);
+        const auto v10 = -v9;
+        const auto v11 = fw::exp(v10);
+        const auto v13 = fw::splat<float>(0x1.0000000000000p+0f) + v11;
+        const auto v14 = fw::splat<float>(0x1.0000000000000p+0f) / v13;
+        const auto v15 = fw::splat<float>(0x1.0000000000000p+0f) - v14;
+        const auto v16 = v9 * v15;
+        const auto v17 = fw::splat<float>(0x1.0000000000000p+0f) + v16;
+        const auto v19 = fw::load(in5 + (r0 + 262144*x0 + 8192*x1 + 1024*x2), lanes);
+        const auto v21 = stream21.keep(r0 + 262144*x0 + 8192*x1 + 1024*x2, 58982u);
+        const auto v22 = fw::from_bool<float>(v21);
+        const auto v23 = v22 * v19;
+        const auto v24 = v23 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+        const auto v25 = v24 * v14;
+        const auto v26 = v25 * v17;
+        const auto v31 = v7 - fw::splat<float>(v30);
+        const auto v32 = v26 * v31;
+        acc27.add(v26, lanes, slot);
+        acc33.add(v32, lanes, slot);
+      }, [&]() FW_BODY { acc27.fold(); acc33.fold(); });
+      const float v27 = acc27.result();
+      const float v33 = acc33.result();
+      out9[256*x0 + 8*x1 + x2] = v27;
+      const float v34 = v33 * v29;
+      out10[256*x0 + 8*x1 + x2] = v34;
     }
   }
   return status;
@@ -272,12 +272,12 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
   const int64_t n_x3 = 1024;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0 || n_x3 == 0) return 0;
   int64_t status = 0;
-  const int64_t v29 = in10[0];
+  const int64_t v28 = in10[0];
   const int64_t blocks = fw::ceil_div(n_x3, 4096);
   const int64_t points = n_x0 * n_x1 * n_x2 * blocks;
   #pragma omp parallel if (points > 1)
   {
-    fw::KeepStream stream30(v29, 0u);
+    fw::KeepStream stream29(v28, 0u);
     const fw::Share mine = fw::share(points);
     int64_t block = mine.begin % blocks;
     int64_t x2 = (mine.begin / blocks) % n_x2;
@@ -290,38 +290,37 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
       const float v7 = in4[32*x0 + x1];
       const float v8 = in5[8*x1 + x2];
       const float v9 = v8 * v7;
-      const float v10 = in6[8*x1 + x2];
-      const float v11 = in7[32*x0 + x1];
-      const float v12 = v11;
-      const float v13 = in8[32*x0 + x1];
-      const float v14 = v13;
+      const float v10 = in6[32*x0 + x1];
+      const float v11 = v10 * v8;
+      const float v12 = in7[32*x0 + x1];
+      const float v13 = v12 * v11;
+      const float v14 = in8[8*x1 + x2];
+      const float v15 = v14 - v13;
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x3, begin + 4096), [&](int64_t x3, auto lanes) FW_BODY {
         const auto v3 = fw::load(in3 + (262144*x0 + 8192*x1 + 1024*x2 + x3), lanes);
         const auto v4 = v3 - fw::splat<float>(v2);
         const auto v5 = v4 * fw::splat<float>(v1);
         const auto v6 = v5 + fw::splat<float>(v0);
-        const auto v15 = v3 - fw::splat<float>(v14);
-        const auto v16 = v15 * fw::splat<float>(v12);
-        const auto v17 = v16 * fw::splat<float>(v8);
-        const auto v18 = v17 + fw::splat<float>(v10);
-        const auto v19 = -v18;
-        const auto v20 = fw::exp(v19);
-        const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) + v20;
-        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) / v22;
-        const auto v24 = fw::splat<float>(0x1.0000000000000p+0f) - v23;
-        const auto v25 = v18 * v24;
-        const auto v26 = fw::splat<float>(0x1.0000000000000p+0f) + v25;
-        const auto v28 = fw::load(in9 + (262144*x0 + 8192*x1 + 1024*x2 + x3), lanes);
-        const auto v30 = stream30.keep(262144*x0 + 8192*x1 + 1024*x2 + x3, 58982u);
-        const auto v31 = fw::from_bool<float>(v30);
-        const auto v32 = v31 * v28;
-        const auto v33 = v32 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-        const auto v34 = v33 * v23;
-        const auto v35 = v34 * v26;
-        const auto v36 = v35 * fw::splat<float>(v9);
-        const auto v37 = v36 - v6;
-        fw::store<float>(out11 + (262144*x0 + 8192*x1 + 1024*x2 + x3), v37, lanes);
+        const auto v16 = v3 * fw::splat<float>(v11);
+        const auto v17 = v16 + fw::splat<float>(v15);
+        const auto v18 = -v17;
+        const auto v19 = fw::exp(v18);
+        const auto v21 = fw::splat<float>(0x1.0000000000000p+0f) + v19;
+        const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) / v21;
+        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) - v22;
+        const auto v24 = v17 * v23;
+        const auto v25 = fw::splat<float>(0x1.0000000000000p+0f) + v24;
+        const auto v27 = fw::load(in9 + (262144*x0 + 8192*x1 + 1024*x2 + x3), lanes);
+        const auto v29 = stream29.keep(262144*x0 + 8192*x1 + 1024*x2 + x3, 58982u);
+        const auto v30 = fw::from_bool<float>(v29);
+        const auto v31 = v30 * v27;
+        const auto v32 = v31 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+        const auto v33 = v32 * v22;
+        const auto v34 = v33 * v25;
+        const auto v35 = v34 * fw::splat<float>(v9);
+        const auto v36 = v35 - v6;
+        fw::store<float>(out11 + (262144*x0 + 8192*x1 + 1024*x2 + x3), v36, lanes);
       });
     }
   }

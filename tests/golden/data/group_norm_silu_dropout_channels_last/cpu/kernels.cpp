@@ -2,7 +2,7 @@
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict in0, const int64_t* __restrict in1, const float* __restrict in2, const float* __restrict in3, float* __restrict out4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8) {
+extern "C" int64_t fused_native_group_norm_silu_keep_mul_0(const float* __restrict in0, const int64_t* __restrict in1, const float* __restrict in2, const float* __restrict in3, float* __restrict out4, float* __restrict out5, float* __restrict out6, float* __restrict out7, float* __restrict out8) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 32;
   const int64_t n_r0 = 1024;
@@ -28,8 +28,8 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v2 = acc2.result();
       const float v3 = v2 / 0x1.0000000000000p+13f;
       out4[32*x0 + x1] = v3;
-      const float v22 = v3;
-      out7[32*x0 + x1] = v22;
+      const float v33 = v3;
+      out7[32*x0 + x1] = v33;
       fw::Sum<float, 4> acc8;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors_folded<4>(0, n_r1, [&](int64_t r1, auto lanes, auto slot) FW_BODY {
@@ -45,26 +45,27 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
       const float v11 = fw::sqrt(v10);
       const float v13 = 0x1.0000000000000p+0f / v11;
       out5[32*x0 + x1] = v13;
-      const float v21 = v13;
-      out8[32*x0 + x1] = v21;
+      const float v35 = v13;
+      out8[32*x0 + x1] = v35;
       for (int64_t r0 = 0; r0 < n_r0; ++r0) {
         fw::vectors(0, n_r1, [&](int64_t r1, auto lanes) FW_BODY {
           const auto v1 = fw::load(in0 + (256*r0 + r1 + 262144*x0 + 8*x1), lanes);
           const auto v17 = stream17.keep(256*r0 + r1 + 262144*x0 + 8*x1, 58982u);
           const auto v18 = fw::from_bool<float>(v17);
           const auto v19 = fw::load(in2 + (r1 + 8*x1), lanes);
-          const auto v20 = fw::load(in3 + (r1 + 8*x1), lanes);
-          const auto v23 = v1 - fw::splat<float>(v22);
-          const auto v24 = v23 * fw::splat<float>(v21);
-          const auto v25 = v24 * v20;
-          const auto v26 = v25 + v19;
-          const auto v27 = -v26;
-          const auto v28 = fw::exp(v27);
-          const auto v29 = fw::splat<float>(0x1.0000000000000p+0f) + v28;
-          const auto v30 = v26 / v29;
-          const auto v31 = v30 * v18;
-          const auto v32 = v31 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-          fw::store<float>(out6 + (256*r0 + r1 + 262144*x0 + 8*x1), v32, lanes);
+          const auto v20 = fw::splat<float>(v13) * v19;
+          const auto v21 = fw::splat<float>(v3) * v20;
+          const auto v22 = fw::load(in3 + (r1 + 8*x1), lanes);
+          const auto v23 = v22 - v21;
+          const auto v24 = v1 * v20;
+          const auto v25 = v24 + v23;
+          const auto v26 = -v25;
+          const auto v27 = fw::exp(v26);
+          const auto v28 = fw::splat<float>(0x1.0000000000000p+0f) + v27;
+          const auto v29 = v25 / v28;
+          const auto v30 = v29 * v18;
+          const auto v31 = v30 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+          fw::store<float>(out6 + (256*r0 + r1 + 262144*x0 + 8*x1), v31, lanes);
         });
       }
     }
@@ -76,28 +77,28 @@ extern "C" int64_t fused_native_group_norm_sub_mul_add_0(const float* __restrict
 
 #include "fusewise_cpu.h"
 
-extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10) {
+extern "C" int64_t fused_keep_native_dropout_backward_native_group_norm_silu_backward_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const int64_t* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10) {
   const int64_t n_x0 = 4;
   const int64_t n_x1 = 32;
   const int64_t n_x2 = 8;
   const int64_t n_r0 = 1024;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0) return 0;
   int64_t status = 0;
-  const int64_t v21 = in6[0];
+  const int64_t v20 = in6[0];
   const int64_t rows = n_r0;
   const int64_t chunk_rows = fw::chunk_rows(rows);
   const int64_t chunks = fw::most(1, fw::ceil_div(rows, chunk_rows));
   const int64_t row = n_x2;
-  float* const part28 = fw::scratch<100, float>(n_x0*n_x1*chunks*row);
-  if (!part28) return -1;
-  float* const part35 = fw::scratch<101, float>(n_x0*n_x1*chunks*row);
-  if (!part35) return -1;
+  float* const part27 = fw::scratch<100, float>(n_x0*n_x1*chunks*row);
+  if (!part27) return -1;
+  float* const part33 = fw::scratch<101, float>(n_x0*n_x1*chunks*row);
+  if (!part33) return -1;
   {
     const int64_t tiles = fw::ceil_div(row, 4096);
     const int64_t points = n_x0 * n_x1 * chunks * tiles;
     #pragma omp parallel if (points > 1)
     {
-      fw::KeepStream stream22(v21, 0u);
+      fw::KeepStream stream21(v20, 0u);
       const fw::Share mine = fw::share(points);
       int64_t tile = mine.begin % tiles;
       int64_t chunk = (mine.begin / tiles) % chunks;
@@ -106,46 +107,44 @@ extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* _
       for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(tile, tiles, chunk, chunks, x1, n_x1, x0)) {
         const int64_t begin = tile * 4096, end = fw::least(row, begin + 4096);
         const int64_t place = point / tiles;
-        float* const acc28 = part28 + place*row;
-        fw::start<fw::Plus>(acc28, begin, end);
-        float* const acc35 = part35 + place*row;
-        fw::start<fw::Plus>(acc35, begin, end);
+        float* const acc27 = part27 + place*row;
+        fw::start<fw::Plus>(acc27, begin, end);
+        float* const acc33 = part33 + place*row;
+        fw::start<fw::Plus>(acc33, begin, end);
         const int64_t last = fw::least(rows, (chunk + 1)*chunk_rows);
         for (int64_t at_row = chunk*chunk_rows; at_row < last; ++at_row) {
           const int64_t r0 = at_row;
-          const float v2 = in2[32*x0 + x1];
-          const float v3 = v2;
-          const float v4 = in3[32*x0 + x1];
-          const float v5 = v4;
-          const float v30 = in7[32*x0 + x1];
-          const float v31 = in8[32*x0 + x1];
+          const float v1 = in1[32*x0 + x1];
+          const float v3 = in2[32*x0 + x1];
+          const float v29 = in7[32*x0 + x1];
+          const float v30 = in8[32*x0 + x1];
           fw::vectors(begin, end, [&](int64_t x2, auto lanes) FW_BODY {
             const auto v0 = fw::load(in0 + (8*x1 + x2), lanes);
-            const auto v1 = fw::load(in1 + (8*x1 + x2), lanes);
-            const auto v6 = fw::load(in4 + (256*r0 + 262144*x0 + 8*x1 + x2), lanes);
-            const auto v7 = v6 - fw::splat<float>(v5);
-            const auto v8 = v7 * fw::splat<float>(v3);
-            const auto v9 = v8 * v1;
-            const auto v10 = v9 + v0;
-            const auto v11 = -v10;
-            const auto v12 = fw::exp(v11);
-            const auto v14 = fw::splat<float>(0x1.0000000000000p+0f) + v12;
-            const auto v15 = fw::splat<float>(0x1.0000000000000p+0f) / v14;
-            const auto v16 = fw::splat<float>(0x1.0000000000000p+0f) - v15;
-            const auto v17 = v10 * v16;
-            const auto v18 = fw::splat<float>(0x1.0000000000000p+0f) + v17;
-            const auto v20 = fw::load(in5 + (256*r0 + 262144*x0 + 8*x1 + x2), lanes);
-            const auto v22 = stream22.keep(256*r0 + 262144*x0 + 8*x1 + x2, 58982u);
-            const auto v23 = fw::from_bool<float>(v22);
-            const auto v24 = v23 * v20;
-            const auto v25 = v24 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-            const auto v26 = v25 * v15;
-            const auto v27 = v26 * v18;
-            const auto v32 = v6 - fw::splat<float>(v31);
-            const auto v33 = v32 * fw::splat<float>(v30);
-            const auto v34 = v27 * v33;
-            fw::accumulate<fw::Plus>(acc28 + x2, v27, lanes);
-            fw::accumulate<fw::Plus>(acc35 + x2, v34, lanes);
+            const auto v2 = fw::splat<float>(v1) * v0;
+            const auto v4 = fw::splat<float>(v3) * v2;
+            const auto v5 = fw::load(in3 + (8*x1 + x2), lanes);
+            const auto v6 = v5 - v4;
+            const auto v7 = fw::load(in4 + (256*r0 + 262144*x0 + 8*x1 + x2), lanes);
+            const auto v8 = v7 * v2;
+            const auto v9 = v8 + v6;
+            const auto v10 = -v9;
+            const auto v11 = fw::exp(v10);
+            const auto v13 = fw::splat<float>(0x1.0000000000000p+0f) + v11;
+            const auto v14 = fw::splat<float>(0x1.0000000000000p+0f) / v13;
+            const auto v15 = fw::splat<float>(0x1.0000000000000p+0f) - v14;
+            const auto v16 = v9 * v15;
+            const auto v17 = fw::splat<float>(0x1.0000000000000p+0f) + v16;
+            const auto v19 = fw::load(in5 + (256*r0 + 262144*x0 + 8*x1 + x2), lanes);
+            const auto v21 = stream21.keep(256*r0 + 262144*x0 + 8*x1 + x2, 58982u);
+            const auto v22 = fw::from_bool<float>(v21);
+            const auto v23 = v22 * v19;
+            const auto v24 = v23 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+            const auto v25 = v24 * v14;
+            const auto v26 = v25 * v17;
+            const auto v31 = v7 - fw::splat<float>(v30);
+            const auto v32 = v26 * v31;
+            fw::accumulate<fw::Plus>(acc27 + x2, v26, lanes);
+            fw::accumulate<fw::Plus>(acc33 + x2, v32, lanes);
           });
         }
       }
@@ -157,7 +156,7 @@ extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* _
     const int64_t points = n_x0 * n_x1 * blocks;
     #pragma omp parallel if (points > 1)
     {
-      fw::KeepStream stream22(v21, 0u);
+      fw::KeepStream stream21(v20, 0u);
       const fw::Share mine = fw::share(points);
       int64_t block = mine.begin % blocks;
       int64_t x1 = (mine.begin / blocks) % n_x1;
@@ -166,10 +165,12 @@ extern "C" int64_t fused_keep_native_dropout_backward_clone_sub_0(const float* _
         const int64_t place = ((x0)*n_x1 + x1)*chunks;
         const int64_t begin = block * 256;
         fw::vectors(begin, fw::least(n_x2, begin + 256), [&](int64_t x2, auto lanes) FW_BODY {
-          const auto v28 = fw::combined<fw::Plus>(part28 + place*row + x2, chunks, row, lanes);
-          const auto v35 = fw::combined<fw::Plus>(part35 + place*row + x2, chunks, row, lanes);
-          fw::store<float>(out9 + (256*x0 + 8*x1 + x2), v28, lanes);
-          fw::store<float>(out10 + (256*x0 + 8*x1 + x2), v35, lanes);
+          const auto v27 = fw::combined<fw::Plus>(part27 + place*row + x2, chunks, row, lanes);
+          const auto v33 = fw::combined<fw::Plus>(part33 + place*row + x2, chunks, row, lanes);
+          fw::store<float>(out9 + (256*x0 + 8*x1 + x2), v27, lanes);
+          const float v29 = in7[32*x0 + x1];
+          const auto v34 = v33 * fw::splat<float>(v29);
+          fw::store<float>(out10 + (256*x0 + 8*x1 + x2), v34, lanes);
         });
       }
     }
@@ -311,12 +312,12 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
   const int64_t n_x3 = 8;
   if (n_x0 == 0 || n_x1 == 0 || n_x2 == 0 || n_x3 == 0) return 0;
   int64_t status = 0;
-  const int64_t v29 = in10[0];
+  const int64_t v28 = in10[0];
   const int64_t blocks = fw::ceil_div(n_x3, 4096);
   const int64_t points = n_x0 * n_x1 * n_x2 * blocks;
   #pragma omp parallel if (points > 1)
   {
-    fw::KeepStream stream30(v29, 0u);
+    fw::KeepStream stream29(v28, 0u);
     const fw::Share mine = fw::share(points);
     int64_t block = mine.begin % blocks;
     int64_t x2 = (mine.begin / blocks) % n_x2;
@@ -327,10 +328,8 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
       const float v1 = in1[32*x0 + x2];
       const float v2 = in2[32*x0 + x2];
       const float v7 = in4[32*x0 + x2];
-      const float v11 = in7[32*x0 + x2];
-      const float v12 = v11;
-      const float v13 = in8[32*x0 + x2];
-      const float v14 = v13;
+      const float v10 = in6[32*x0 + x2];
+      const float v12 = in7[32*x0 + x2];
       const int64_t begin = block * 4096;
       fw::vectors(begin, fw::least(n_x3, begin + 4096), [&](int64_t x3, auto lanes) FW_BODY {
         const auto v3 = fw::load(in3 + (262144*x0 + 256*x1 + 8*x2 + x3), lanes);
@@ -339,29 +338,30 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
         const auto v6 = v5 + fw::splat<float>(v0);
         const auto v8 = fw::load(in5 + (8*x2 + x3), lanes);
         const auto v9 = v8 * fw::splat<float>(v7);
-        const auto v10 = fw::load(in6 + (8*x2 + x3), lanes);
-        const auto v15 = v3 - fw::splat<float>(v14);
-        const auto v16 = v15 * fw::splat<float>(v12);
-        const auto v17 = v16 * v8;
-        const auto v18 = v17 + v10;
-        const auto v19 = -v18;
-        const auto v20 = fw::exp(v19);
-        const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) + v20;
-        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) / v22;
-        const auto v24 = fw::splat<float>(0x1.0000000000000p+0f) - v23;
-        const auto v25 = v18 * v24;
-        const auto v26 = fw::splat<float>(0x1.0000000000000p+0f) + v25;
-        const auto v28 = fw::load(in9 + (262144*x0 + 256*x1 + 8*x2 + x3), lanes);
-        const auto v30 = stream30.keep(262144*x0 + 256*x1 + 8*x2 + x3, 58982u);
-        const auto v31 = fw::from_bool<float>(v30);
-        const auto v32 = v31 * v28;
-        const auto v33 = v32 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
-        const auto v34 = v33 * v23;
-        const auto v35 = v34 * v26;
-        const auto v36 = v35 * v9;
-        const auto v37 = v36 - v6;
-        const auto v38 = v37;
-        fw::store<float>(out11 + (262144*x0 + 256*x1 + 8*x2 + x3), v38, lanes);
+        const auto v11 = fw::splat<float>(v10) * v8;
+        const auto v13 = fw::splat<float>(v12) * v11;
+        const auto v14 = fw::load(in8 + (8*x2 + x3), lanes);
+        const auto v15 = v14 - v13;
+        const auto v16 = v3 * v11;
+        const auto v17 = v16 + v15;
+        const auto v18 = -v17;
+        const auto v19 = fw::exp(v18);
+        const auto v21 = fw::splat<float>(0x1.0000000000000p+0f) + v19;
+        const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) / v21;
+        const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) - v22;
+        const auto v24 = v17 * v23;
+        const auto v25 = fw::splat<float>(0x1.0000000000000p+0f) + v24;
+        const auto v27 = fw::load(in9 + (262144*x0 + 256*x1 + 8*x2 + x3), lanes);
+        const auto v29 = stream29.keep(262144*x0 + 256*x1 + 8*x2 + x3, 58982u);
+        const auto v30 = fw::from_bool<float>(v29);
+        const auto v31 = v30 * v27;
+        const auto v32 = v31 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
+        const auto v33 = v32 * v22;
+        const auto v34 = v33 * v25;
+        const auto v35 = v34 * v9;
+        const auto v36 = v35 - v6;
+        const auto v37 = v36;
+        fw::store<float>(out11 + (262144*x0 + 256*x1 + 8*x2 + x3), v37, lanes);
       });
     }
   }

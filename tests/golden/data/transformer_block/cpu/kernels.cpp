@@ -334,7 +334,7 @@ extern "C" int64_t fused_gelu_gelu_backward_sum_0(const float* __restrict in0, c
   return status;
 }
 
-extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const float* __restrict in8, const int64_t* __restrict in9, float* __restrict out10, float* __restrict out11, float* __restrict out12, float* __restrict out13, float* __restrict out14, float* __restrict out15) {
+extern "C" int64_t fused_native_layer_norm_native_layer_norm_backward_add_keep_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const float* __restrict in8, const int64_t* __restrict in9, float* __restrict out10, float* __restrict out11, float* __restrict out12, float* __restrict out13, float* __restrict out14, float* __restrict out15) {
   const int64_t n_x0 = 16;
   const int64_t n_l0 = 32;
   const int64_t n_r0 = 256;
@@ -570,7 +570,7 @@ extern "C" int64_t fused_cat_sum_0(const float* __restrict in0, const float* __r
   return status;
 }
 
-extern "C" int64_t fused_sub_mul_add_native_layer_norm_backward_1(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10, float* __restrict out11, float* __restrict out12) {
+extern "C" int64_t fused_native_layer_norm_native_layer_norm_backward_add_0(const float* __restrict in0, const float* __restrict in1, const float* __restrict in2, const float* __restrict in3, const float* __restrict in4, const float* __restrict in5, const float* __restrict in6, const float* __restrict in7, const float* __restrict in8, float* __restrict out9, float* __restrict out10, float* __restrict out11, float* __restrict out12) {
   const int64_t n_x0 = 16;
   const int64_t n_l0 = 32;
   const int64_t n_r0 = 256;

@@ -75,10 +75,7 @@ def fused_gelu_0(in0, out1):
     x = x0 + tl.arange(0, XBLOCK)
     v1 = tl.load(in0 + x)
     v2 = lib.widen_bf16(v1)
-    v4 = v2 * v2
-    v5 = v4 * v2
-    v6 = tl.fma(v5, tl.full((), 0.044715, tl.float32), v2)
-    v13 = v2 * lib.fast_gate_tanh(v6, 0.7978845608028654)
+    v13 = v2 * lib.fast_gate_tanh_cubic(v2, 0.7978845608028654, 0.044715)
     v14 = lib.to_bf16(v13)
     tl.store(out1 + x, v14)
 
@@ -157,9 +154,7 @@ def fused_gelu_gelu_backward_sum_0(in0, in1, out2, out3, out4):
         v1 = tl.load(in0 + r * 8192 + (i7 * 16777216 + i8), eviction_policy="evict_first")
         v2 = lib.widen_bf16(v1)
         v4 = v2 * v2
-        v5 = v4 * v2
-        v6 = tl.fma(v5, tl.full((), 0.044715, tl.float32), v2)
-        v8 = lib.fast_tanh_absolute(v6, 0.7978845608028654)
+        v8 = lib.fast_tanh_absolute_cubic(v2, 0.7978845608028654, 0.044715)
         v10 = 1.0 + v8
         v12 = 0.5 * v2
         v13 = v12 * v10
