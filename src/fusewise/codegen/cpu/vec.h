@@ -4,7 +4,6 @@
 // Every type has LANES elements a vector: types of up to four bytes are one hardware vector (Raw), eight-byte types are
 // a Pair of two; a vector of bools is a Mask (mask.h). 16-bit floats are kept as their bits in uint16_t. A function of the scalar takes lane 0 of the vector's result, so that both give the same bits.
 #pragma once
-#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
