@@ -84,6 +84,19 @@ PROGRAMS = (
         note="over rows",
     ),
     Program(
+        name="softmax_8192",
+        build=_build_softmax,
+        cost=_softmax_cost,
+        sizes={
+            "tiny": {"rows": 5, "cols": 1031},
+            "small": {"rows": 512, "cols": 8192},
+            "full": {"rows": 16384, "cols": 8192},
+        },
+        directions=BOTH,
+        peers={"liger": peers.liger_softmax},
+        note="rows that one program holds in registers",
+    ),
+    Program(
         name="softmax_long_row",
         build=_build_softmax,
         cost=_long_row_cost,
