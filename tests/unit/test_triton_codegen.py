@@ -137,6 +137,23 @@ def test_division_by_a_row_value_is_a_product_unless_exact() -> None:
     assert "lib.div_rn(" in module([kernel], True)
 
 
+def test_a_quotient_that_many_elements_share_is_rounded_correctly() -> None:
+    def text(stored: DType) -> str:
+        m = Make("share", [Axis("x0", 64), Axis("r0", 128, True)], None)
+        place = at(("x0", 128), ("r0", 1))
+        a = m.load("a", F32, place)
+        y = m.op("mul", a, m.op("div", m.reduce("sum", a), m.load("n", F32, at(("x0", 1)))))
+        m.store("o", place, y if stored == F32 else m.op("cast", y, dtype=stored))
+        schedule = TritonSchedule((), ("x0",), 1, 1, 128, True, 4)
+        return module([replace(m.done(), schedule=schedule)], False)
+
+    assert "lib.div_rn(" in text(F32)
+    assert "lib.div_rn(" not in text(BF16), "its error vanishes in the rounding"
+    m = Make("each", [Axis("x0", 1024)], None)
+    m.store("o", at(("x0", 1)), m.op("div", m.load("a", F32, at(("x0", 1))), m.load("b", F32, at(("x0", 1)))))
+    assert "v0 / v1" in module([replace(m.done(), schedule=flat(1024))], False)
+
+
 def test_masked_lanes_contribute_the_identity() -> None:
     m = Make("top", [Axis("x0", 64), Axis("r0", 100, True)], None)
     m.store("o", at(("x0", 1)), m.reduce("max", m.load("a", F32, at(("x0", 100), ("r0", 1)))))
@@ -155,6 +172,19 @@ def test_a_checked_index_masks_its_load() -> None:
     assert f"tl.device_assert(v{inside}, 'index out of range')" in text
     assert f"tl.load(w + v{i}.to(tl.int32), v{inside})" in text
     assert needs_debug(kernel) and not needs_debug(copy(64, flat(64)))
+
+
+def test_a_load_waits_for_no_check_that_comes_later() -> None:
+    m = Make("twice", [Axis("x0", 64)], None)
+    i = m.load("i", I64, at(("x0", 1)))
+    checks: list[int] = []
+    for place, limit in enumerate((10, 20)):  # both indexes come of the same numbers
+        checks.append(m.op("lt", i, m.const(limit, I64)))
+        m.check(checks[-1])
+        m.store(f"o{place}", at(("x0", 1)), m.load("w", F32, loaded(i)))
+    text = module([replace(m.done(), schedule=flat(64))], False)
+    address = f"w + v{i}.to(tl.int32)"
+    assert f"tl.load({address}, v{checks[0]})" in text and f"tl.load({address}, v{checks[0]} & v{checks[1]})" in text
 
 
 def test_random_bits_by_blocks_of_eight() -> None:

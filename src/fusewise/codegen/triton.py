@@ -298,6 +298,8 @@ class _Printer(Values):
         texts, types = self._arguments(value, instr)
         dtype = I32 if value in self.narrow else instr.dtype
         precision: ops.Precision = "exact" if self.exact else "half" if value in self.half else "full"
+        if instr.op == "div" and precision == "full" and self._is_shared(value, instr.args):
+            precision = "exact"
         if instr.op == "div" and precision != "exact" and types == [F32, F32] and self._is_row(instr.args):
             text = f"lib.div_by_row({texts[0]}, {self._operand(instr.args[1])})"
         else:
@@ -351,12 +353,17 @@ class _Printer(Values):
         """True where the divisor is shared by many elements of the dividend."""
         return self.shapes[args[1]] < self.shapes[args[0]]
 
+    def _is_shared(self, value: int, args: tuple[int, ...]) -> bool:
+        """True for a quotient that many elements share: its error would be the same in all of them, where sums do not
+        average it out, and a correctly rounded one costs little. A constant divisor is a product with its inverse."""
+        return self.shapes[value] < frozenset(self.tile.order) and not isinstance(self.kernel.body[args[1]], Const)
+
     def _load(self, value: int, instr: Load, last: bool) -> None:
         shape = self.shapes[value]
         masks = self._mask(shape)
         if instr.mask is not None:
             masks.append(self._operand(instr.mask))
-        for guard in self._guards_of(instr):
+        for guard in self._guards_of(value):
             if guard in self.guards:
                 masks.append(self._operand(guard.cond))
         address = self._address(instr.buffer, instr.index, shape if masks else frozenset())

@@ -114,7 +114,7 @@ class Values:
             case IndexOf(index=index) | Load(index=index) | Random(element=index):
                 shape |= self._index_shape(self.tile.flatten(index))
                 if isinstance(instr, Load):
-                    for guard in self._guards_of(instr):
+                    for guard in self._guards_of(len(self.shapes)):
                         shape |= self.shapes[guard.cond]
             case Reduce(over_loop=False):
                 shape = self._reduced_shape(instr) - {"r"}
@@ -163,7 +163,7 @@ class Values:
             assert isinstance(source, Compute)
             return source.args
         if isinstance(instr, Load):
-            return (*operands(instr), *(g.cond for g in self._guards_of(instr)))
+            return (*operands(instr), *(g.cond for g in self._guards_of(value)))
         return operands(instr)
 
     def _rounds(self, instr: Compute) -> bool:
@@ -185,12 +185,14 @@ class Values:
             roots.append(own.union(*(roots[o] for o in operands(instr) if not isinstance(instr, Load))))
         return roots
 
-    def _guards_of(self, instr: Load) -> list[Check]:
-        """Checks on the numbers that the load's index is made of: nothing is read where one fails."""
-        data = frozenset().union(*(self.roots[a.node] for a in instr.index.loaded()))
+    def _guards_of(self, value: int) -> list[Check]:
+        """Checks before a load on the numbers that its index is made of: nothing is read where one fails."""
+        load = self.kernel.body[value]
+        assert isinstance(load, Load)
+        data = frozenset().union(*(self.roots[a.node] for a in load.index.loaded()))
         if not data:
             return []
-        checks = (c for c in self.kernel.body if isinstance(c, Check))
+        checks = (c for c in self.kernel.body[:value] if isinstance(c, Check))
         return [c for c in checks if self.roots[c.cond] & data]
 
     # ---- operands
