@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SIZES = ("tiny", "small", "full")
 PROGRAM_FILE = "<fusewise program>"  # as `fusewise.runtime.program` names its code
 RESULTS_FOLDER = Path("benchmarks", "results")
-TABLE_CONTENDERS = ("eager", "inductor", "inductor-max", "fusewise")
+TABLE_CONTENDERS = ("eager", "inductor", "inductor-max", "inductor-all", "liger", "fusewise")
 
 
 def bench(
