@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fusewise.config import Policy
 from fusewise.ir.graph import Graph
 from fusewise.ir.sizes import Size
-from fusewise.plan.cost import Machine, time_us, value_bytes
+from fusewise.plan.cost import Machine, value_bytes
 from fusewise.plan.cpu_cost import CpuPrediction
 from fusewise.plan.decisions import Decision, HeldBack
 from fusewise.plan.gpu_cost import Prediction
@@ -285,16 +285,11 @@ def kernel_step(
         unfused: bytes that one eager kernel an ATen op would move.
     """
     hints = graph.hints()
-    points = elements(region, hints)
     reads = tuple(sorted(region.reads))
     written = [value_bytes(graph, v, hints) for v in writes]
     read = sum(read_bytes(graph, region, v, hints) for v in reads)
     nodes = tuple(sorted(region.nodes))
-    if machine.cpu is None:
-        predicted_us = time_us(machine, read + sum(written), points * sum(graph[n].info.cost for n in nodes))
-    else:
-        lanes = lanes_of(machine, graph, region, hints)
-        predicted_us = region_us(machine, graph, region, read, written, lanes, live_values(graph, region))
+    lanes = lanes_of(machine, graph, region, hints)
     return KernelStep(
         name=_name(graph, nodes, used),
         region=region,
@@ -303,7 +298,7 @@ def kernel_step(
         nodes=nodes,
         dram_bytes=read + sum(written),
         unfused_bytes=unfused,
-        predicted_us=predicted_us,
+        predicted_us=region_us(machine, graph, region, read, written, lanes, live_values(graph, region)),
     )
 
 
