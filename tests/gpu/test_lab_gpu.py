@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from fusewise.device.occupancy import occupancy
 from fusewise.lab import compile as lab_compile
+from fusewise.lab.cuda_source import ENTRY
 from fusewise.lab.driver import CudaDriver, open_driver
 from fusewise.lab.gpu import GpuBackend, model_of
 from fusewise.lab.run import run
@@ -58,3 +61,30 @@ def test_the_driver_counts_blocks_as_the_calculator_does(driver: CudaDriver) -> 
         assert row.regs_per_thread is not None
         ours = occupancy(model.arch, row.regs_per_thread, row.shared_bytes, row.block)
         assert row.occ_blocks_per_sm == ours.blocks_per_sm, row.tag
+
+
+REGISTERS = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 120, 144, 168, 200, 230)  # values that a kernel keeps alive
+BLOCKS = (1, 32, 33, 64, 96, 128, 192, 256, 320, 384, 512, 672, 768, 1024)
+STEP_BYTES = 8192  # of dynamic shared memory, from none to the most that a block may have
+
+
+def test_the_driver_counts_blocks_as_the_calculator_does_on_a_grid(driver: CudaDriver) -> None:
+    model = model_of(driver.name)
+    most = model.arch.shared_bytes_per_block_max
+    sizes = [*range(0, most, STEP_BYTES), most]
+    wrong, points, registers = [], 0, set()
+    for live in REGISTERS:
+        # no block size in the kernel's launch bounds: they would cap its registers and its blocks
+        compiled = lab_compile.compile_row(Spec("fat", 2, 4096, live=live), 0, model)
+        kernel = driver.load(compiled.cubin, ENTRY)
+        driver.allow_shared(kernel, most)
+        used = compiled.resources
+        registers.add(used.regs_per_thread)
+        for block, shared in itertools.product(BLOCKS, sizes):
+            ours = occupancy(model.arch, used.regs_per_thread, used.shared_bytes + shared, block).blocks_per_sm
+            theirs = driver.blocks_per_sm(kernel, block, shared)
+            points += 1
+            if ours != theirs:
+                wrong.append((used.regs_per_thread, block, shared, ours, theirs))
+    assert len(registers) >= 12 and points >= 5000
+    assert not wrong, f"{len(wrong)} of {points} differ, first {wrong[0]}"
