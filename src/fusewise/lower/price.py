@@ -130,7 +130,7 @@ class Pricer:
     def _used(self, kernel: Kernel, instructions: float) -> Resources:
         if self._compile is None:
             return predict_resources(kernel, instructions)
-        key = replace(kernel, name="")
+        key = _nameless(kernel)
         with self._lock:
             is_first = key not in self._known
             known = self._known.setdefault(key, Future())
@@ -140,6 +140,12 @@ class Pricer:
             except BaseException as error:
                 known.set_exception(error)
         return known.result()
+
+
+def _nameless(kernel: Kernel) -> Kernel:
+    """The kernel without what its machine code does not depend on: its name, and which values its buffers hold."""
+    buffers = tuple(replace(b, node=0, over=None if b.over is None else 0) for b in kernel.buffers)
+    return replace(kernel, name="", buffers=buffers)
 
 
 def dram_bytes(graph: Graph, step: KernelStep, work: Work) -> tuple[float, float]:
