@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reaso
 Found = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module", params=[2, 4], ids=["2 ranks", "4 ranks"])
+@pytest.fixture(scope="module", params=[2, 3], ids=["2 ranks", "3 ranks"])
 def ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What each process found; they share one cache, empty before."""
+    """What each process found; they share one cache, empty before. From three on the order of sums matters."""
     folder = tmp_path_factory.mktemp("ranks")
     environment = {
         **os.environ,
