@@ -47,6 +47,14 @@ def test_an_empty_tensor_is_masked() -> None:
     assert "x_ok = x < 0" in module([copy(0, flat(1024))], False)
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_row_of_an_empty_tensor_is_masked(persistent: bool) -> None:
+    m = Make("sum", [Axis("x0", 5), Axis("r0", 0, True)], None, persistent)
+    m.store("o", at(("x0", 1)), m.reduce("sum", m.load("a", F32, at(("x0", 0), ("r0", 1)))))
+    text = module([replace(m.done(), schedule=TritonSchedule((), ("x0",), 1, 1, 2, persistent, 1))], False)
+    assert "r_ok = r < 0" in text and "tl.load(a + r, r_ok" in text
+
+
 def test_symbols_are_narrowed_only_where_32_bits_do() -> None:
     n = sizes.symbol("s0")
     narrow, wide = (module([copy(n * 8, flat(1024, bits))], False) for bits in (32, 64))

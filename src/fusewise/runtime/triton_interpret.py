@@ -39,6 +39,8 @@ def _elementwise(body: Callable[..., Any], result: Any) -> Callable[..., Any]:
         first = next(a for a in args if isinstance(a, tl.tensor))
         with np.errstate(all="ignore"):
             data = np.asarray(body(*map(_to_numpy, args)))
+        if not any(isinstance(a, tl.tensor) and a.type.is_block() for a in args):
+            data = data.reshape(())  # of scalars
         return _from_numpy(data, first.type.scalar if result is None else result)
 
     return run
