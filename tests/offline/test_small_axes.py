@@ -47,12 +47,11 @@ def test_small_programs_in_one_launch_compile(dtype: torch.dtype) -> None:
     assert any(isinstance(unit, BundledKernel) for unit in compiled(pairs, xs, ys))
 
 
-@pytest.mark.parametrize("interpolation", ["linear", "midpoint", "nearest"])
-@pytest.mark.parametrize("shape", [(), (7, 3)], ids=str)
-def test_positions_that_are_computed_from_what_they_are_read_from(shape: tuple[int, ...], interpolation: str) -> None:
-    x = torch.empty(shape, device="meta", requires_grad=True)
+@pytest.mark.parametrize("rows", [1, 7])
+def test_positions_that_are_computed_from_what_they_are_read_from(rows: int) -> None:
+    def quantile(x: torch.Tensor) -> torch.Tensor:
+        place = (x[:1] * 0 + 0.3 * (rows - 1)).masked_fill(x.isnan().any(0, keepdim=True), 0)
+        below, above = place.long(), place.ceil().long()
+        return torch.lerp(x.gather(0, below), x.gather(0, above), place - below)
 
-    def quantiles(x: torch.Tensor) -> list[torch.Tensor]:
-        return [f(x, 0.5, 0, interpolation=interpolation) for f in (torch.quantile, torch.nanquantile)]
-
-    assert compiled(quantiles, x)
+    assert compiled(quantile, torch.empty((rows, 1), device="meta"))
