@@ -181,16 +181,17 @@ def _share(count: Sequence[int] | None) -> str:
 
 
 def _samples() -> str:
-    files = sorted(RESULTS.glob("opinfo-*.json"))
-    if not files:
-        return "\nNo run is on file. `python tests/peer/opinfo.py` makes one.\n"
-    parts = []
-    for path in files:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        parts.append(f"\n{_stood_on(found)}\n")
-        parts.append("\n| dtype | passed | skipped, with a reason | failed |\n|---|---|---|---|\n")
-        for dtype, counts in {**found["by_dtype"], "all": found["counts"]}.items():
-            parts.append(f"| {dtype} | {counts['passed']} | {counts['skipped']} | {counts['failed']} |\n")
+    found = {name: run for name in ("cuda", "cpu") if (run := _load(f"opinfo-{name}.json")) is not None}
+    if not found:
+        return "\nNo run is on file. `make peer DEVICE=cpu` or `DEVICE=cuda` makes one.\n"
+    titles = {"cuda": "GPU", "cpu": "CPU"}
+    heads = [f"{titles[name]}: {count}" for name in found for count in ("passed", "skipped, with a reason", "failed")]
+    parts = [f"\n{titles[name]}: {_stood_on(run)}\n" for name, run in found.items()]
+    parts.append(f"\n| dtype | {' | '.join(heads)} |\n|{'---|' * (len(heads) + 1)}\n")
+    for dtype in (*dict.fromkeys(d for run in found.values() for d in run["by_dtype"]), "all"):
+        counts = [run["counts"] if dtype == "all" else run["by_dtype"].get(dtype) for run in found.values()]
+        cells = [str(c[s]) if c else "-" for c in counts for s in ("passed", "skipped", "failed")]
+        parts.append(f"| {dtype} | {' | '.join(cells)} |\n")
     return "".join(parts)
 
 
