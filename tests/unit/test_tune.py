@@ -51,7 +51,12 @@ def test_the_fastest_by_the_clock_is_taken_and_pinned(refined: Refined) -> None:
     found, pins = tune(refined, PRICER, clock)
     assert pins == {step.name: wanted}
     assert text(found.kernels[step.name]) == wanted
-    assert text(pin(refined, PRICER, pins).kernels[step.name]) == wanted
+    pinned = pin(refined, PRICER, pins)
+    assert text(pinned.kernels[step.name]) == wanted
+    for chosen in (found, pinned):  # the plan tells what is predicted of the schedule that it runs under
+        (told,) = chosen.plan.kernels
+        assert step.prediction != told.prediction == chosen.priced[step.name].prediction
+        assert told.predicted_us == chosen.time_us
 
 
 def test_noise_changes_nothing(refined: Refined) -> None:

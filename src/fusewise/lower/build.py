@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 from fusewise.ir.affine import Div, Index, Loaded, Mod
 from fusewise.ir.graph import Graph
-from fusewise.ir.ops import OPS
 from fusewise.ir.sizes import Size, hint, symbols_of
 from fusewise.lower.axes import order_axes
 from fusewise.lower.body import Body, Layouts, lower_body
@@ -15,9 +14,7 @@ from fusewise.lower.demand import mask_loads
 from fusewise.lower.kernel import (
     Axis,
     Buffer,
-    Compute,
     IndexOf,
-    Instr,
     Kernel,
     Load,
     Random,
@@ -25,6 +22,7 @@ from fusewise.lower.kernel import (
     Schedule,
     SizeOf,
     Store,
+    arithmetic,
     operands,
 )
 from fusewise.lower.narrow import narrow_indexes
@@ -143,7 +141,7 @@ def describe(axes: tuple[Axis, ...], body: Body, hints: Mapping[str, int]) -> Ke
         writes=moved["out"],
         passes=len(passes),
         live_elements=_live(body, is_element if body.reduce else [bool(v) for v in body.varies]),
-        instructions=sum(_instructions(i) for i in body.instrs),
+        instructions=arithmetic(body.instrs),
         max_offset=furthest,
         drawn_along=frozenset(drawn),
         vector_bytes=vectors,
@@ -237,15 +235,3 @@ def _live(body: Body, is_element: list[bool]) -> int:
         peak = max(peak, alive)
         alive -= ends.pop(number, 0)
     return peak
-
-
-def _instructions(instr: Instr) -> float:
-    match instr:
-        case Compute(op=op) | Reduce(op=op):
-            return OPS[op].cost
-        case Random(kind=kind):
-            return OPS[kind].cost
-        case Load() | Store():
-            return 0.5
-        case _:
-            return 0.0

@@ -16,7 +16,7 @@ from fusewise.config import Fission
 from fusewise.ir.graph import Graph
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.price import MUST_GAIN, Priced, Pricer
-from fusewise.lower.relief import TROUBLE, is_held_back, relieve, split_way
+from fusewise.lower.relief import relieve, split_way, trouble_of
 from fusewise.plan.cost import value_bytes
 from fusewise.plan.decisions import Decision, HeldBack, Way
 from fusewise.plan.partition import Cut
@@ -73,7 +73,7 @@ def refine(make: MakePlan, pricer: Pricer, fission: Fission = "auto") -> Refined
         seen.add(frozenset(step.nodes))
         relief = None
         places, problem = _places(best, step, fission)
-        if not forced and is_held_back(best.priced[step.name]):
+        if not forced and trouble_of(best.priced[step.name]).held_back:
             relief = relieve(best.plan, step, best.priced[step.name], pricer)
             chosen[step.nodes, step.writes] = relief.best.kernel.schedule
             best = Refined(best.plan, best.priced | {step.name: relief.best})
@@ -96,9 +96,18 @@ def refine(make: MakePlan, pricer: Pricer, fission: Fission = "auto") -> Refined
             name = split.name if split.taken else relief.best_name
             ways = tuple(replace(way, taken=way.name == name) for way in (*relief.ways, split))
             held.append(HeldBack(step.name, step.nodes, ways))
-    steps = tuple(_with_prediction(s, best) if isinstance(s, KernelStep) else s for s in best.plan.steps)
-    plan = replace(best.plan, steps=steps, decisions=(*best.plan.decisions, *decisions), held_back=tuple(held))
-    return Refined(plan, best.priced)
+    plan = replace(best.plan, decisions=(*best.plan.decisions, *decisions), held_back=tuple(held))
+    return with_predictions(plan, best.priced)
+
+
+def with_predictions(plan: Plan, priced: dict[str, Priced]) -> Refined:
+    """A plan whose steps hold the predicted times of its kernels."""
+
+    def told(step: KernelStep) -> KernelStep:
+        found = priced[step.name]
+        return replace(step, predicted_us=found.time_us, prediction=found.prediction)
+
+    return Refined(replace(plan, steps=tuple(told(s) if isinstance(s, KernelStep) else s for s in plan.steps)), priced)
 
 
 def cheapest_cuts(graph: Graph, step: KernelStep) -> list[Cut]:
@@ -195,28 +204,18 @@ def _is_next(step: KernelStep, refined: Refined, seen: set[frozenset[int]], forc
     nodes = frozenset(step.nodes)
     if forced:
         return not any(nodes <= whole for whole in seen)
-    return nodes not in seen and (_in_trouble(refined, step) or is_held_back(refined.priced[step.name]))
+    trouble = trouble_of(refined.priced[step.name])
+    return nodes not in seen and (trouble.held_back or trouble.too_large)
 
 
 def _places(refined: Refined, step: KernelStep, fission: Fission) -> tuple[list[Cut], str]:
     """(the cuts of a kernel that are tried; where there are none, why)."""
     if fission == "never":
         return [], "the options rule it out"
-    if fission == "auto" and not _in_trouble(refined, step):
+    if fission == "auto" and not trouble_of(refined.priced[step.name]).too_large:
         return [], "its parts would issue as many instructions"
     found = cheapest_cuts(refined.plan.graph, step)
     return found, "" if found else "there is no place to cut it"
-
-
-def _in_trouble(refined: Refined, step: KernelStep) -> bool:
-    """True where registers hold a kernel back, or its code is too long for the instruction cache."""
-    priced = refined.priced[step.name]
-    if priced.used is None or priced.prediction is None:
-        return False
-    if priced.used.spill_load_bytes or (priced.prediction.bound_by, priced.prediction.busiest) == ("compute", "fetch"):
-        return True
-    starved = priced.prediction.bound_by == "latency" and priced.prediction.residency.limiter == "registers"
-    return starved and priced.time_us > TROUBLE * priced.floor_us
 
 
 def _parts(refined: Refined, cut: Cut) -> list[Priced]:
@@ -243,8 +242,3 @@ def _text(priced: Priced) -> str:
         f"{priced.used.regs_per_thread} registers, {spilled} bytes spilled,"
         f" occupancy {priced.prediction.residency.fraction:.0%}, {priced.time_us:.1f} us"
     )
-
-
-def _with_prediction(step: KernelStep, refined: Refined) -> KernelStep:
-    priced = refined.priced[step.name]
-    return replace(step, predicted_us=priced.time_us, prediction=priced.prediction)

@@ -14,12 +14,14 @@ keeps its value on chip from the first pass on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from fusewise.ir.affine import Index
 from fusewise.ir.dtypes import DType
 from fusewise.ir.graph import Origin
+from fusewise.ir.ops import OPS
 from fusewise.ir.sizes import Size, prod
 from fusewise.plan.schedule import CppSchedule as CppSchedule
 from fusewise.plan.schedule import Schedule as Schedule
@@ -255,6 +257,20 @@ def operands(instr: Instr) -> tuple[int, ...]:
             return (cond,) if mask is None else (cond, mask)
         case _:
             return ()
+
+
+def arithmetic(instrs: Iterable[Instr]) -> float:
+    """Instructions that one point of the axes takes, by the costs of `ir.ops`; an access of memory is half a one."""
+    total = 0.0
+    for instr in instrs:
+        match instr:
+            case Compute(op=op) | Reduce(op=op):
+                total += OPS[op].cost
+            case Random(kind=kind):
+                total += OPS[kind].cost
+            case Load() | Store():
+                total += 0.5
+    return total
 
 
 def result_dtype(instr: Instr) -> DType | None:

@@ -94,7 +94,7 @@ class Pricer:
         shape = describe(axes, body, hints)
         finalists = FINALISTS if self._compile else 1  # nothing but a compiler tells close ones apart
         for schedule in choose_gpu_schedule(shape, self.gpu.sm_count)[:finalists]:
-            found = self.price_kernel(plan, step, assemble(step.name, axes, body, schedule, hints), shape.instructions)
+            found = self.price_kernel(plan, step, assemble(step.name, axes, body, schedule, hints))
             if found.prediction is None:
                 return found
             if best is None or found.time_us < _WORTH_IT * best.time_us:
@@ -104,18 +104,14 @@ class Pricer:
         assert best is not None, "choose_gpu_schedule gives at least one"
         return best
 
-    def price_kernel(self, plan: Plan, step: KernelStep, kernel: Kernel, instructions: float = 1.0) -> Priced:
-        """One kernel of a step; not compiled where it is too small to matter.
-
-        Args:
-            instructions: arithmetic a point, used where there is no compiler.
-        """
+    def price_kernel(self, plan: Plan, step: KernelStep, kernel: Kernel) -> Priced:
+        """One kernel of a step; not compiled where it is too small to matter."""
         work = work_of(kernel, plan.graph.hints())
         read, written = dram_bytes(plan.graph, step, work)
         moved_us, floor_us = self._moved_us(read + written), self.floor_us(read + written)
         if floor_us < self.gpu.launch_us + TOO_SMALL_US:
             return Priced(kernel, work, moved_us, None, None, floor_us)
-        used = self._used(kernel, instructions)
+        used = self._used(kernel)
         source = "compiled" if self._compile else "modelled"
         predicted = predict(self.gpu, work, used, read, written, source)
         return Priced(kernel, work, moved_us, used, predicted, floor_us)
@@ -127,9 +123,9 @@ class Pricer:
     def _moved_us(self, moved_bytes: float) -> float:
         return moved_bytes / stream_bytes_per_s(self.gpu).value * 1e6
 
-    def _used(self, kernel: Kernel, instructions: float) -> Resources:
+    def _used(self, kernel: Kernel) -> Resources:
         if self._compile is None:
-            return predict_resources(kernel, instructions)
+            return predict_resources(kernel)
         key = _nameless(kernel)
         with self._lock:
             is_first = key not in self._known

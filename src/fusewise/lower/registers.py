@@ -25,6 +25,7 @@ from fusewise.lower.kernel import (
     SizeOf,
     Store,
     TritonSchedule,
+    arithmetic,
     operands,
     result_dtype,
 )
@@ -58,15 +59,11 @@ def predict_registers(kernel: Kernel) -> int:
     return _Lives(kernel).registers()
 
 
-def predict_resources(kernel: Kernel, instructions: float) -> Resources:
-    """Resources as far as they can be told without compiling.
-
-    Args:
-        instructions: arithmetic a point of the tile (`KernelShape.instructions`).
-    """
+def predict_resources(kernel: Kernel) -> Resources:
+    """Resources as far as they can be told without compiling."""
     schedule = _schedule(kernel)
     tile = schedule.y_block * schedule.x_block * (schedule.r_block if kernel.reduce else 1)
-    executed = max(1, round(instructions * tile / (schedule.num_warps * 32)))
+    executed = max(1, round(arithmetic(kernel.body) * tile / (schedule.num_warps * 32)))
     wanted = _Lives(kernel).wanted()
     spilled = 4 * max(0, round(wanted) - _MOST)
     return Resources(

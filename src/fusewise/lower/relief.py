@@ -20,7 +20,7 @@ from fusewise.plan.plan import KernelStep, Plan
 from fusewise.plan.schedule import schedule_text
 
 CAPS = 3  # compiled at most
-TROUBLE = 1.3  # time / floor from which a kernel that waits for registers is looked at
+_TROUBLE = 1.3  # time / floor from which a kernel that waits for registers is looked at
 _LEAST_CAP = 24  # registers below which a kernel of many values does nothing but spill
 
 NO_COMPILER = "no compiler is here that could tell what it spills"
@@ -37,22 +37,38 @@ class Relief:
     best_name: str
 
 
-def is_held_back(priced: Priced) -> bool:
-    """True where a kernel spills, or waits for memory or issue slots while registers keep further programs away."""
-    if priced.used is None or priced.prediction is None:
-        return False
-    if priced.used.spill_load_bytes:
-        return True
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What might help a kernel.
+
+    Attributes:
+        held_back: it spills, or waits for memory or issue slots while registers keep further programs away: relief.
+        too_large: it spills, waits for memory because of registers, or its code is too long for the instruction cache,
+            whatever limits its programs: a split. Parts would issue as many instructions, so that those are no reason.
+    """
+
+    held_back: bool
+    too_large: bool
+
+
+def trouble_of(priced: Priced) -> Trouble:
+    """What might help a priced kernel; nothing where it was not compiled."""
     found = priced.prediction
-    waits = found.bound_by == "latency" or (found.bound_by == "compute" and found.busiest in ("issue", "fetch"))
-    return waits and found.residency.limiter == "registers" and priced.time_us > TROUBLE * priced.floor_us
+    if priced.used is None or found is None:
+        return Trouble(False, False)
+    spills = priced.used.spill_load_bytes > 0
+    starved = found.residency.limiter == "registers" and priced.time_us > _TROUBLE * priced.floor_us
+    waits, computes = found.bound_by == "latency", found.bound_by == "compute"
+    fetches = computes and found.busiest == "fetch"
+    issues = computes and found.busiest == "issue"
+    return Trouble(spills or (starved and (waits or fetches or issues)), spills or fetches or (starved and waits))
 
 
 def relieve(plan: Plan, step: KernelStep, plain: Priced, pricer: Pricer) -> Relief:
     """Compiles and prices the ways that the device has.
 
     Args:
-        plain: the kernel of the step as it was priced; `is_held_back`.
+        plain: the kernel of the step as it was priced, `held_back`.
     """
     schedule = plain.kernel.schedule
     assert isinstance(schedule, TritonSchedule)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from fusewise.device.model import GpuModel
 from fusewise.errors import UnknownName
 from fusewise.lower.build import assemble, body_of, describe
-from fusewise.lower.fission import Refined
+from fusewise.lower.fission import Refined, with_predictions
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.price import Pricer
 from fusewise.plan.gpu_schedule import choose_gpu_schedule
@@ -43,7 +43,7 @@ def pin(refined: Refined, pricer: Pricer, pins: Mapping[str, str]) -> Refined:
         if kernel is None:
             raise UnknownName(f"schedule of {step.name}", pins[step.name], known)
         priced[step.name] = pricer.price_kernel(refined.plan, step, kernel)
-    return Refined(refined.plan, priced)
+    return with_predictions(refined.plan, priced)
 
 
 def tune(refined: Refined, pricer: Pricer, time_kernel: Time) -> tuple[Refined, dict[str, str]]:
@@ -68,7 +68,7 @@ def tune(refined: Refined, pricer: Pricer, time_kernel: Time) -> tuple[Refined, 
         elif best != chosen:
             priced[step.name] = pricer.price_kernel(refined.plan, step, known[best])
         pins[step.name] = best
-    return Refined(refined.plan, priced), pins
+    return with_predictions(refined.plan, priced), pins
 
 
 def candidates(plan: Plan, step: KernelStep, gpu: GpuModel) -> dict[str, Kernel]:
