@@ -19,6 +19,13 @@ def _reads_a_tensor(sample: Sample) -> bool:
 # The CPU's statistics stand in for the saved ones, in a dtype that the CUDA kernels do not take.
 OTHER_STATISTICS = ("native_layer_norm_backward", "native_group_norm_backward", "batch_norm")
 
+def _results(sample: Sample) -> int | None:
+    """How many results of eager's CUDA kernel say anything; None: all."""
+    if sample.name == "aten.nll_loss2d_forward.default" and sample.make(Maker(sample.dtypes[0], seed=1))[3] == 0:
+        return 1  # without a reduction it never writes the total weight: what is there is what the memory held before
+    return None
+
+
 ROWS = sorted({s.name for s in SAMPLES if _reads_a_tensor(s)})
 
 
@@ -31,7 +38,7 @@ def test_row_equals_eager_on_a_gpu(name: str) -> None:
             if dtype.itemsize == 2 and any(part in name for part in OTHER_STATISTICS):
                 continue
             try:
-                check_row(sample, dtype, "cuda")
+                check_row(sample, dtype, "cuda", _results(sample))
             except AssertionError as problem:
                 failures.append(f"{dtype}: {str(problem).splitlines()[0]}")
             except (RuntimeError, NotImplementedError) as problem:
