@@ -19,6 +19,7 @@ def _reads_a_tensor(sample: Sample) -> bool:
 # The CPU's statistics stand in for the saved ones, in a dtype that the CUDA kernels do not take.
 OTHER_STATISTICS = ("native_layer_norm_backward", "native_group_norm_backward", "batch_norm")
 
+
 def _results(sample: Sample) -> int | None:
     """How many results of eager's CUDA kernel say anything; None: all."""
     if sample.name == "aten.nll_loss2d_forward.default" and sample.make(Maker(sample.dtypes[0], seed=1))[3] == 0:
