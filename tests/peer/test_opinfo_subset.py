@@ -13,7 +13,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from fusewise.backend import backend_for
 from fusewise.config import make_options
-from tests.peer.opinfo import DTYPES, Case, Row, Worker, compare, moved, run_cases, run_op
+from tests.peer.opinfo import DTYPES, Case, Row, Worker, compare, is_deterministic, moved, run_cases, run_op
 from tests.peer.report import merged, report
 
 OPS = {
@@ -119,3 +119,12 @@ def test_several_processes_run_every_case_once(tmp_path: Path) -> None:
     run_cases(todo, 3, lambda number: Worker(command, tmp_path / f"{number}.log"), 30.0, found.append)
     assert sorted(row.op for row in found) == sorted(case.op for case in todo)
     assert all(row.status == "passed" for row in found)
+
+
+def test_what_pytorch_says_of_a_kernel_s_determinism_is_heard() -> None:
+    def puts() -> None:
+        torch.zeros(4).put_(torch.tensor([0, 0]), torch.ones(2))
+
+    assert not is_deterministic(puts)
+    assert is_deterministic(lambda: torch.ones(3).sum())
+    assert not torch.are_deterministic_algorithms_enabled()

@@ -263,6 +263,10 @@ def _vector_norm(c: Context, x: Value, order: Scalar, dims: Dims, keepdim: bool)
         return _reduced(c, "sum", value, dims, keepdim)
     if p == 2:
         return c.b.op("sqrt", _reduced(c, "sum", value * value, dims, keepdim))
+    if p == 4:
+        # products and roots are rounded correctly, a GPU's pow is not, and a gradient takes the norm to the third power
+        square = value * value
+        return c.b.op("sqrt", c.b.op("sqrt", _reduced(c, "sum", square * square, dims, keepdim)))
     return c.b.op("pow", _reduced(c, "sum", c.b.op("pow", value, p), dims, keepdim), 1.0 / p)
 
 
