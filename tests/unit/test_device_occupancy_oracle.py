@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -97,7 +98,7 @@ def cases() -> list[tuple[Arch, int, int, int, int | None, int]]:
 
 @pytest.fixture(scope="module")
 def oracle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder, compiler = header_folder(), shutil.which(os.environ.get("CXX", "g++"))
+    folder, compiler = header_folder(), shutil.which(shlex.split(os.environ.get("CXX", "g++"))[0])
     if folder is None or compiler is None:
         pytest.skip("needs cuda_occupancy.h (triton or a CUDA toolkit) and a C++ compiler")
     build = tmp_path_factory.mktemp("oracle")
