@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -51,7 +52,11 @@ def _precompile_headers(folder: Path) -> None:
     where its options are others.
     """
     folder.mkdir()
-    os.environ["CXX"] = f"{os.environ.get('CXX', 'g++')} -I{folder}"
+    named = os.environ.get("CXX", "g++")
+    compiler = folder / Path(shlex.split(named)[0]).name  # a script: inductor takes no options in CXX
+    compiler.write_text(f'#!/bin/sh\nexec {named} -I{shlex.quote(str(folder))} "$@"\n')
+    compiler.chmod(0o755)
+    os.environ["CXX"] = str(compiler)
     root = Path(__file__).parents[1]
     command = [sys.executable, "-m", "tests.precompile", str(folder)]
     path = os.pathsep.join([str(root / "src"), str(root)])
