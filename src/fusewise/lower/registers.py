@@ -1,9 +1,23 @@
 """Predicts the registers of a GPU kernel from what is alive in it, before anything is compiled.
 
-A value takes (elements a thread) x (its bytes / 4) registers, narrow ones packed. At each stage of the kernel (a pass
-over the row, or what stands between two passes) three things add up: what is held over the stage, the larger of what
-it loads and of what it leaves for later, and sums over rows. The weights were fitted on the kernels of the catalogue
-as ptxas compiles them for cc 9.0; `bench --predict` prints predicted beside compiled.
+A value takes (elements a thread) x (its bytes / 4) registers, narrow ones packed. A kernel is a sequence of stages: a
+pass over the row, or what stands between two passes. ptxas cannot move work out of its stage, and within one it chooses
+between two orders. Element by element, what enters turns into what is left for later, so a stage holds the larger of
+the two beside what passes through and the sums of a walked row. Instruction by instruction, as Triton writes them, all
+elements of every value that is not yet used up are alive. From that follow
+
+* what the kernel needs: the first order, and a share of what the second would hold beyond it, since ptxas does not find
+  the best order. The share grows with the length of a stage, as ptxas looks ahead only so far, and where a tile changes
+  its layout in shared memory, since elements then wait for each other. Loads fly together, so at least a part of them
+  is held at once;
+* what it gets: up to the count with which the multiprocessor is full of threads registers cost nothing, and ptxas uses
+  them to keep more loads in flight, in a loop by unrolling it. Beyond that a count is worth as much as the largest one
+  with which as many programs reside, and ptxas goes some way to it, or back to the next smaller one where it is near.
+
+The weights were fitted on every kernel that planning the catalogue compiles, in two types and two sizes, as Triton 3.7
+and its ptxas compile them for cc 9.0, and checked on those of another GPU (cc 12.0). `bench --predict` prints predicted
+beside compiled. What is missed most: rows that are walked in tiles of which each thread holds several columns, and
+functions that branch, such as `sin` of f32, around which nothing is moved.
 """
 
 from __future__ import annotations
@@ -13,14 +27,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fusewise.errors import IRError
-from fusewise.ir.dtypes import DType
+from fusewise.ir.dtypes import BOOL, DType
 from fusewise.lower.kernel import (
     Check,
+    Compute,
     Const,
     IndexOf,
+    Instr,
     Kernel,
     Load,
-    Random,
     Reduce,
     SizeOf,
     Store,
@@ -31,31 +46,41 @@ from fusewise.lower.kernel import (
 )
 from fusewise.plan.resources import Resources, Section
 
-_BASE = 11.0
-_A_BUFFER, _AN_INDEX = 0.45, 0.65  # addresses, most of which share their parts
-_HELD = 0.58  # of what is held over a stage: the assembler computes a part of it again
-_LOADED = 0.74  # of what a stage loads is in flight at once
-_LEFT = 0.96  # of what a stage leaves for later ones
-_ALIVE = 0.37  # a further value alive inside a stage
-_SHORT, _LONG = 200, 600  # instructions of a stage: the elements of a thread are taken in turn up to the one, and
-# side by side from the other on, since the assembler looks no further ahead
-_RANDOM = 2.0
-_ROW_LOOP, _WALK, _WIDE_INDEX = 33.0, 19.0, 4.0  # pipelined loop over rows, loop over the row, 64-bit indexes
-_LEAST, _MOST = 8, 255
+_BASE = 13.0  # addresses, masks, the program's number
+_SHARE = 0.27  # of what the order of the instructions holds beyond the least
+_CROSSING_SHARE, _CROSSING = 0.6, 5.0  # the same where a tile changes its layout, and addresses in shared memory
+_SHORT, _LONG = 180, 300  # instructions of a stage from which the share grows, and from which it is all
+_IN_FLIGHT, _IN_FLIGHT_WALKED = 0.6, 0.8  # of what a stage loads is held at once
+_LOOP, _PIPELINED = 3.0, 8.0  # counters and moving addresses; those in shared memory of a walked row
+_BOOL = 0.7  # of a register for one that is computed: some stay predicates
+_NOT_AGAIN = 0.65  # of what is needed; the rest is computed again before anything is spilled
+_SPARE = 0.8  # of what would be alive in the order of the instructions, where registers cost nothing
+_GIVEN_UP, _FILLED = 0.35, 0.6  # of the way between two counts that matter: what is saved, and what is taken besides
 
-_Instr = Const | SizeOf | IndexOf | Store | Check
+_REGISTERS, _THREADS, _PROGRAMS = 65536, 2048, 32  # of one multiprocessor of cc 9.0
+_UNIT = 8  # registers are given to a warp in units
+_LEAST, _MOST = 8, 255
+_VECTOR_BYTES = 16  # widest access of a thread
+
+_Free = Const | SizeOf | IndexOf | Store | Check
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """A stretch of the kernel in order of execution: positions from `first` up to `last` in the sequence."""
+    """A stretch of the kernel in order of execution.
+
+    Attributes:
+        first, last: positions from `first` up to `last` in the sequence.
+        sums: registers of the accumulators that a walked row feeds in it.
+    """
 
     first: int
     last: int
+    sums: float
 
 
 def predict_registers(kernel: Kernel) -> int:
-    """Registers a thread of a kernel under its `TritonSchedule`, without spilling at most 255."""
+    """Registers a thread of a kernel under its `TritonSchedule`: at most 255, what its threads share, and its cap."""
     return _Lives(kernel).registers()
 
 
@@ -64,10 +89,10 @@ def predict_resources(kernel: Kernel) -> Resources:
     schedule = _schedule(kernel)
     tile = schedule.y_block * schedule.x_block * (schedule.r_block if kernel.reduce else 1)
     executed = max(1, round(arithmetic(kernel.body) * tile / (schedule.num_warps * 32)))
-    wanted = _Lives(kernel).wanted()
-    spilled = 4 * max(0, round(wanted) - _MOST)
+    lives = _Lives(kernel)
+    spilled = lives.spilled_bytes()
     return Resources(
-        regs_per_thread=predict_registers(kernel),
+        regs_per_thread=lives.registers(),
         spill_store_bytes=spilled,
         spill_load_bytes=spilled,
         stack_bytes=spilled,
@@ -91,101 +116,228 @@ class _Lives:
         self.schedule = _schedule(kernel)
         self.dim_of = dict.fromkeys(self.schedule.y_axes, "y") | dict.fromkeys(self.schedule.x_axes, "x")
         self.dim_of |= {a.name: "r" for a in kernel.reduce} | {a.name: "l" for a in kernel.loop}
+        self.blocks = {"y": self.schedule.y_block, "x": self.schedule.x_block, "l": 1}
+        self.blocks["r"] = self.schedule.r_block if kernel.reduce else 1
+        self.accesses = self._accesses()
+        self.held = self._held()
         self.walks = bool(kernel.reduce) and not self.schedule.persistent
-        self.most_elements = max((self.elements(v) for v in range(len(kernel.body))), default=1.0)
+        self.summed = self._summed()
         self.sequence: list[int] = []
         self.stages: list[_Stage] = []
         self._add(kernel.before)
         for step in kernel.passes:
-            self._add(step.elem)
+            self._add(step.elem, self._sums(step.reduces) if self.walks else 0.0)
             self._add((*step.reduces, *step.after))
         self._add(kernel.final)
         self.made: dict[int, int] = {}
         self.used: dict[int, int] = {}
+        # as `used`, by others than reductions: those take a value as it is made
+        self.kept: dict[int, int] = {}
         for place, value in enumerate(self.sequence):
             self.made.setdefault(value, place)
-            self.used.update(dict.fromkeys(operands(kernel.body[value]), place))
+            instr = kernel.body[value]
+            self.used.update(dict.fromkeys(operands(instr), place))
+            if not isinstance(instr, Reduce):
+                self.kept.update(dict.fromkeys(operands(instr), place))
 
-    def _add(self, values: Iterable[int]) -> None:
+    def _add(self, values: Iterable[int], sums: float = 0.0) -> None:
         first = len(self.sequence)
         self.sequence.extend(values)
         if len(self.sequence) > first:
-            self.stages.append(_Stage(first, len(self.sequence)))
+            self.stages.append(_Stage(first, len(self.sequence), sums))
 
-    def registers(self) -> int:
-        return max(_LEAST, min(_MOST, round(self.wanted())))
+    # ---- the tile of one thread
 
-    def wanted(self) -> float:
-        """Registers that the kernel would take if there were no limit."""
-        kernel = self.kernel
-        indexes = {i.index for i in kernel.body if isinstance(i, (Load, Store)) and i.index.terms}
-        total = _BASE + _A_BUFFER * len(kernel.buffers) + _AN_INDEX * len(indexes)
-        total += sum(
-            self.elements(i.arg) * _width(i.dtype) for i in kernel.body if isinstance(i, Reduce) and i.over_loop
-        )
-        total += max((self._stage(stage) for stage in self.stages), default=0.0)
-        total += _ROW_LOOP * bool(kernel.loop) + _WALK * self.walks + _WIDE_INDEX * (self.schedule.index_bits == 64)
-        return total
+    def _accesses(self) -> dict[str, int]:
+        """Loads and stores that are contiguous along each dim of the tile."""
+        found: dict[str, int] = {}
+        for instr in self.kernel.body:
+            if isinstance(instr, (Load, Store)):
+                dims = {self.dim_of[a] for a in instr.index.axes() if instr.index.coefficient(a) == 1}
+                for dim in dims:
+                    if self.blocks[dim] > 1:
+                        found[dim] = found.get(dim, 0) + 1
+        return found
 
-    def _stage(self, stage: _Stage) -> float:
-        body = self.kernel.body
-        inside = self.sequence[stage.first : stage.last]
-        held = left = 0.0
-        for value, made in self.made.items():
-            if self.walks or self.elements(value) <= 1:
-                continue  # over a row that is walked, element values do not outlive a turn
-            if made < stage.first <= self.used.get(value, -1):
-                held += self.size(value)
-            elif stage.first <= made < stage.last <= self._last_reader(value):
-                left += self.size(value)
-        loaded = sum(self.size(v) for v in inside if isinstance(body[v], Load) and self.elements(v) > 1)
-        drawn = any(isinstance(body[v], Random) for v in inside)
-        alive = self._alive(stage)
-        together = min(1.0, max(0.0, (len(inside) - _SHORT) / (_LONG - _SHORT)))
-        inner = _LOADED * loaded + (1 - together) * _ALIVE * max(0.0, alive - 1) + together * alive * self.most_elements
-        return _HELD * held + max(inner, _LEFT * left) + _RANDOM * drawn
+    def _held(self) -> dict[str, int]:
+        """Elements of a tile that one thread holds along each dim, as Triton spreads them.
 
-    def _last_reader(self, value: int) -> int:
-        """Place of the last reader that is no reduction of the row: those take a value as it is made."""
-        body = self.kernel.body
-        last = -1
-        for place in range(self.made[value] + 1, self.used.get(value, -1) + 1):
-            reader = body[self.sequence[place]]
-            if value in operands(reader) and not isinstance(reader, Reduce):
-                last = place
-        return last
+        A thread takes as many side by side as one access may have; the lanes of a warp, then the warps, fill the inner
+        dim first; what is left over, each thread repeats.
+        """
+        dims = sorted((d for d in "rxy" if self.blocks[d] > 1), key=lambda d: -self.accesses.get(d, 0))
+        lanes, warps = 32, self.schedule.num_warps
+        each = max(1, math.prod(self.blocks.values()) // (lanes * warps))
+        narrow = min((b.dtype.bytes for b in self.kernel.buffers), default=4)
+        vector = min(max(1, _VECTOR_BYTES // narrow), each)
+        held = dict.fromkeys(self.blocks, 1)
+        for dim in dims:
+            block = self.blocks[dim]
+            across = max(1, min(lanes, block // min(vector, block)))
+            down = max(1, min(warps, block // (min(vector, block) * across)))
+            held[dim] = max(1, block // (across * down))
+            lanes, warps, vector = lanes // across, warps // down, 1
+        return held
 
-    def _alive(self, stage: _Stage) -> float:
-        """Most values of one element alive at once inside a stage, in registers."""
-        alive = peak = 0.0
-        ends: dict[int, float] = {}
-        for place in range(stage.first, stage.last):
-            value = self.sequence[place]
-            full = self.elements(value) >= self.most_elements and self.kernel.varies[value]
-            if self.made[value] == place and value in self.used and full and self.size(value):
-                width = max(0.5, _width(self._dtype(value)))
-                alive += width
-                ends[self.used[value]] = ends.get(self.used[value], 0.0) + width
-            peak = max(peak, alive)
-            alive -= ends.pop(place, 0.0)
-        return peak
+    def _crosses(self) -> bool:
+        """True where accesses are contiguous along several dims of a pointwise tile."""
+        return not self.kernel.reduce and len(self.accesses) > 1
 
-    def elements(self, value: int) -> float:
+    def elements(self, value: int) -> int:
         """Elements of a value that one thread holds."""
-        blocks = {"y": self.schedule.y_block, "x": self.schedule.x_block, "r": self.schedule.r_block, "l": 1}
-        points = math.prod(blocks[d] for d in {self.dim_of[a] for a in self.kernel.varies[value]})
-        return max(1.0, points / (32 * self.schedule.num_warps))
+        return math.prod(self.held[d] for d in {self.dim_of[a] for a in self.kernel.varies[value]})
 
     def size(self, value: int) -> float:
         """Registers of a value; numbers and positions are made where they are needed."""
-        if isinstance(self.kernel.body[value], _Instr):
+        instr = self.kernel.body[value]
+        if isinstance(instr, _Free):
             return 0.0
-        return self.elements(value) * _width(self._dtype(value))
-
-    def _dtype(self, value: int) -> DType:
-        dtype = result_dtype(self.kernel.body[value])
+        dtype = result_dtype(instr)
         assert dtype is not None, "stores and checks have no value"
-        return dtype
+        width = _width(dtype) if isinstance(instr, Load) or dtype != BOOL else _BOOL
+        return self.elements(value) * width
+
+    def _sums(self, reduces: Iterable[int]) -> float:
+        """Registers of accumulators, of which each point of the tile has its own."""
+        total = 0.0
+        for value in reduces:
+            instr = self.kernel.body[value]
+            assert isinstance(instr, Reduce)
+            total += math.prod(self.held.values()) * _width(instr.dtype) * (2 if instr.position is not None else 1)
+        return total
+
+    def _summed(self) -> frozenset[int]:
+        """Values that are loaded to be reduced over the row and nothing else: a thread adds them up as they come."""
+        body = self.kernel.body
+        readers: dict[int, list[int]] = {}
+        for value, instr in enumerate(body):
+            for operand in operands(instr):
+                readers.setdefault(operand, []).append(value)
+        found: set[int] = set()
+        for value in reversed(range(len(body))):
+            instr = body[value]
+            loaded = isinstance(instr, Load) or (
+                isinstance(instr, Compute) and instr.op == "cast" and isinstance(body[instr.args[0]], Load)
+            )
+            if loaded and value in readers and all(r in found or _is_sum(body[r]) for r in readers[value]):
+                found.add(value)
+        return frozenset(found)
+
+    # ---- registers
+
+    def registers(self) -> int:
+        """Registers that ptxas gives the kernel."""
+        threads = 32 * self.schedule.num_warps
+        most = self._most()
+        programs = max(1, min(_PROGRAMS, _THREADS // threads))
+        free = min(most, _share_of(threads, programs))
+        needed = self.needed()
+        if needed <= free:
+            looping = self.walks or self.kernel.loop
+            found = free if looping else max(needed, min(free, self._fixed() + _SPARE * self._ordered()))
+        elif needed >= most:
+            found = most
+        else:
+            while _share_of(threads, programs) < needed:
+                programs -= 1
+            above, below = min(most, _share_of(threads, programs)), _share_of(threads, programs + 1)
+            near = needed - below < _GIVEN_UP * (above - below)
+            found = below if near else needed + _FILLED * (above - needed)
+        return max(_LEAST, min(round(found), self.schedule.maxnreg or _MOST))
+
+    def spilled_bytes(self) -> int:
+        """Bytes that a thread spills."""
+        return 4 * max(0, round(_NOT_AGAIN * self.needed()) - self._most())
+
+    def _most(self) -> int:
+        """Registers that a thread may have at most, for one program to reside."""
+        return min(_MOST, _share_of(32 * self.schedule.num_warps, 1))
+
+    def needed(self) -> float:
+        """Registers with which nothing is computed again or spilled."""
+        return self._fixed() + max((self._stage(stage) for stage in self.stages), default=0.0)
+
+    def _fixed(self) -> float:
+        """Registers over the whole kernel: addresses, and sums over rows."""
+        kernel = self.kernel
+        sums = sum(self.elements(i.arg) * _width(i.dtype) for i in kernel.body if isinstance(i, Reduce) and i.over_loop)
+        loops = self.walks or bool(kernel.loop)
+        pipelined = self.walks and self.schedule.num_stages > 1
+        return _BASE + sums + _LOOP * loops + _PIPELINED * pipelined + _CROSSING * self._crosses()
+
+    def _stage(self, stage: _Stage) -> float:
+        """Registers of a stage beside those of the whole kernel."""
+        through, read, left = stage.sums, 0.0, 0.0
+        for value, made in self.made.items():
+            last = self.kept.get(value, -1)
+            if self._is_repeated(value) or last < stage.first:
+                continue
+            if stage.first <= made < stage.last <= last:
+                left += self.size(value)
+            elif made < stage.first and last >= stage.last:
+                through += self.size(value)
+            elif made < stage.first:
+                read += self.size(value)
+        least = through + max(read, left)
+        ordered = stage.sums + self._alive(stage)
+        grown = min(1.0, max(0.0, (stage.last - stage.first - _SHORT) / (_LONG - _SHORT)))
+        share = _CROSSING_SHARE if self._crosses() else _SHARE
+        share += (1 - share) * grown
+        inside = range(stage.first, stage.last)
+        fresh = (self.sequence[p] for p in inside if self._is_fresh(p))
+        loaded = sum(self._streamed(v) for v in fresh if isinstance(self.kernel.body[v], Load))
+        flying = _IN_FLIGHT_WALKED * loaded if self.walks else _IN_FLIGHT * min(loaded, ordered)
+        return max(least + share * max(0.0, ordered - least), through - stage.sums + read + flying)
+
+    def _ordered(self) -> float:
+        """Most registers in the order of the instructions, with all that is loaded to be summed up in flight."""
+        return max((s.sums + self._alive(s) + self._summed_in(s) for s in self.stages), default=0.0)
+
+    def _summed_in(self, stage: _Stage) -> float:
+        inside = range(stage.first, stage.last)
+        return sum(self.size(self.sequence[p]) for p in inside if self._is_fresh(p) and self.sequence[p] in self.summed)
+
+    def _alive(self, stage: _Stage) -> float:
+        """Most registers of a stage where each instruction is done for all elements before the next one."""
+        ends: dict[int, float] = {}
+        for value, made in self.made.items():
+            if made < stage.first <= self.kept.get(value, -1) and not self._is_repeated(value):
+                ends[self.used[value]] = ends.get(self.used[value], 0.0) + self.size(value)
+        peak = alive = sum(ends.values())
+        last = {o: p for p in range(stage.first, stage.last) for o in operands(self.kernel.body[self.sequence[p]])}
+        for place in range(stage.first, stage.last):
+            value = self.sequence[place]
+            ending = ends.pop(place, 0.0)
+            if self._is_fresh(place):
+                size = self._streamed(value)
+                end = (last if self._is_repeated(value) else self.used).get(value, stage.last)
+                ends[end] = ends.get(end, 0.0) + size
+                alive += size
+                peak = max(peak, alive - min(ending, size))  # a result takes the place of what it is made of
+            alive -= ending
+        return peak
+
+    def _is_repeated(self, value: int) -> bool:
+        """True for a value of a walked row: each pass makes its own, which does not outlive a turn."""
+        return self.walks and self.kernel.is_element(value)
+
+    def _is_fresh(self, place: int) -> bool:
+        """True where a value is made at a place of the sequence, and not only named again."""
+        value = self.sequence[place]
+        return self._is_repeated(value) or self.made[value] == place
+
+    def _streamed(self, value: int) -> float:
+        """Registers of a value, of which those that are only summed up are held one at a time along the row."""
+        return self.size(value) / (self.held["r"] if value in self.summed else 1)
+
+
+def _share_of(threads: int, programs: int) -> int:
+    """Registers a thread with which as many programs of so many threads reside."""
+    return _REGISTERS // (threads * programs) // _UNIT * _UNIT
+
+
+def _is_sum(instr: Instr) -> bool:
+    return isinstance(instr, Reduce) and not instr.over_loop
 
 
 def _width(dtype: DType) -> float:
