@@ -176,6 +176,27 @@ def test_a_scatter_with_repeated_indexes_and_what_follows_it() -> None:
     same(fn, torch.randn(7).round(), torch.tensor([0, 1, 1, 3, 0, 0, 3]))
 
 
+def test_views_of_a_constant_share_its_memory() -> None:
+    def fn(x: torch.Tensor) -> Out:
+        twos, steps = torch.full_like(x, 2), torch.arange(5)
+        return twos.select(0, 0), twos, steps[1:], steps[:3], x + twos[0, 0]
+
+    x = torch.randn(2, 3)
+    same(fn, x)
+    for outs in (torch.compile(fn, backend=STRICT)(x), fn(x)):
+        outs[1].zero_()
+        outs[2].fill_(7)
+        assert not outs[0].any() and outs[3].tolist() == [0, 7, 7]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_an_index_gives_the_result_the_order_of_its_dims(order: tuple[int, int]) -> None:
+    def fn(x: torch.Tensor, index: torch.Tensor) -> Out:
+        return x[index], x[index] + 1 if order == (0, 1) else x
+
+    same(fn, torch.randn(5, 3), torch.randint(5, (2, 4)).permute(order))
+
+
 def test_a_buffer_and_a_parameter_that_is_shared() -> None:
     class Tied(torch.nn.Module):
         def __init__(self) -> None:

@@ -133,7 +133,7 @@ FORMS: dict[str, tuple[Callable[[], Kernel], int]] = {  # and the most registers
     "norm_bf16_4096": (lambda: norm(BF16, 4096, row(4096, 4)), 96),
     "norm_f32_4096": (lambda: norm(F32, 4096, row(4096, 4)), 112),
     "norm_dropout": (lambda: norm(BF16, 4096, row(4096, 4), dropout=True), 96),
-    "norm_odd": (lambda: norm(BF16, 1001, row(1024, 2), dropout=True), 112),
+    "norm_odd": (lambda: norm(BF16, 1001, row(1024, 2), dropout=True), 128),
     "norm_backward": (row_loop, 136),
     "column_bf16": (lambda: column(BF16), 80),
     "column_f32": (lambda: column(F32), 80),

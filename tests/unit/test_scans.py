@@ -82,7 +82,7 @@ def test_only_where_the_order_may_change_and_on_a_gpu() -> None:
         ("balanced", "cuda", True),
         ("aggressive", "cuda", True),
     ):
-        gm = _graph(lambda x: torch.cumsum(x, 0), x)
+        gm = _graph(lambda x: [torch.cumsum(x, 0)], x)  # type: ignore[arg-type,return-value]
         import_graph(gm, [x], policy, device)
         ((along, _),) = _scans(gm)
         assert (along == 1) == turned

@@ -34,7 +34,7 @@ from fusewise.capture.captured import (
 from fusewise.capture.decompose import pieces_of
 from fusewise.capture.origin import origin_of, target_name
 from fusewise.capture.scans import scan_along_rows
-from fusewise.capture.schema import Argument, arguments_of, is_size_like, makes_views, viewed_operand
+from fusewise.capture.schema import Argument, arguments_of, has_other_strides, is_size_like, makes_views, viewed_operand
 from fusewise.capture.symbols import Symbols
 from fusewise.capture.types import TO_IR, carried, computable, has_double
 from fusewise.errors import IRError, Unsupported
@@ -251,6 +251,8 @@ class _Importer:
             why = "are proven for f32 and 16-bit floats only" if row.is_exact_on(kind) else "depend on eager's kernel"
             raise Unsupported(f"its bits {why}, and the policy is conservative")
         self._check_tensors(node, value)
+        if has_other_strides(node):
+            raise Unsupported("its strides follow those of its index, which the trace does not know")
         positional, keyword = arguments_of(node)
         operands = [self._operand(a) for a in positional]
         keywords = {a.name: self._operand(a) for a in keyword}

@@ -78,3 +78,20 @@ def _element(kind: object) -> str:
     while (found := _WRAPPED.match(text)) is not None:
         text = found[1]
     return text
+
+
+def has_other_strides(node: Node) -> bool:
+    """True where eager's result may have other strides than the fake one.
+
+    Indexing by one tensor gives the indexed dims the order of that tensor's dims in memory; torch's meta function asks
+    the indexed tensor alone.
+    """
+    if node.target not in (torch.ops.aten.index.Tensor, torch.ops.aten._unsafe_index.Tensor):
+        return False
+    given = [n.meta["val"] for n in node.args[1] if isinstance(n, Node)]  # type: ignore[union-attr]
+    return any(t.dim() > 1 and not all(map(_falls, t.stride(), t.stride()[1:])) for t in given)
+
+
+def _falls(outer: int | torch.SymInt, inner: int | torch.SymInt) -> bool:
+    """True where strides are surely in order; sizes that change are taken to be."""
+    return not (isinstance(outer, int) and isinstance(inner, int)) or outer >= inner

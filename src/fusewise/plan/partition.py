@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -467,7 +466,6 @@ class Partitioner:
         for reader, new in changes.items():
             target = self.regions[reader]
             points = elements(target, self.hints)
-            # as often as it has values: what only varies along some axes is computed once for the others
             times = sum(self._points(target, at) for at in target.reads[value])
             reads = {v: places for v, places in target.reads.items() if v != value} | new
             again = dict.fromkeys(opened, times)
@@ -505,9 +503,14 @@ class Partitioner:
         return note("recompute", True)
 
     def _points(self, region: Region, at: At) -> int:
-        """Combinations of the axes that a value read there varies along."""
-        names = frozenset().union(*(index.axes() for index in at))
-        return math.prod(max(1, hint(region.axes[name], self.hints)) for name in names)
+        """How often a value that is read there is computed: once for the axes inside the last that it varies along."""
+        varying = frozenset().union(*(index.axes() for index in at))
+        points = passed = 1
+        for name, size in region.axes.items():
+            passed *= max(1, hint(size, self.hints))
+            if name in varying:
+                points = passed
+        return points
 
     def _time(
         self,

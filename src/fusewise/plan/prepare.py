@@ -20,6 +20,9 @@ class Placement:
     offset: Size
 
 
+_WITHOUT_MEMORY = ("const", "size", "iota")  # ops whose values are computed where they are read
+
+
 def layout_of(graph: Graph, value: int) -> tuple[Size, ...]:
     """Element strides of `value` where it is stored: eager's where they are fixed, else row-major."""
     fixed = graph.strides.get(value)
@@ -31,7 +34,7 @@ def place(graph: Graph, value: int) -> Placement | None:
     base = value
     while graph[base].info.group == "view":
         base = graph[base].args[0]
-    if graph[base].op in ("const", "size", "iota"):
+    if graph[base].op in _WITHOUT_MEMORY:
         return None
     found = strided(graph, value, {base: layout_of(graph, base)})
     if found is None:
@@ -48,8 +51,8 @@ def place(graph: Graph, value: int) -> Placement | None:
 
 def insert_copies(graph: Graph) -> Graph:
     """Outputs and operands of opaque ops that no view over memory can be, as `copy` nodes."""
-    real = set(graph.outputs).union(*(n.args for n in graph if n.op == "opaque"))
-    missing = {v for v in real if place(graph, v) is None}
+    graph = _store_shared_constants(graph, _misplaced(graph))
+    missing = _misplaced(graph)
     if not missing:
         return graph
     made: dict[int, int] = {}
@@ -79,6 +82,34 @@ def insert_copies(graph: Graph) -> Graph:
         graph.device,
         graph.writes,
     )
+
+
+def _misplaced(graph: Graph) -> set[int]:
+    real = set(graph.outputs).union(*(n.args for n in graph if n.op == "opaque"))
+    return {v for v in real if place(graph, v) is None}
+
+
+def _store_shared_constants(graph: Graph, misplaced: set[int]) -> Graph:
+    """A constant tensor of which several results are views, as a `copy` node: eager's views of it share memory."""
+    views: dict[int, int] = {}
+    for value in misplaced:
+        above, base = value, value
+        while graph[base].info.group == "view":
+            above, base = base, graph[base].args[0]
+        if graph[base].op in _WITHOUT_MEMORY:
+            # a constant is a number: the tensor is the first view of it
+            made = above if graph[base].op == "const" else base
+            views[made] = views.get(made, 0) + 1
+    shared = {made for made, count in views.items() if count > 1}
+    if not shared:
+        return graph
+
+    def emitter(nodes: list[Node], node: Node) -> int:
+        nodes.append(replace(node, id=len(nodes)))
+        nodes.append(Node(len(nodes), "copy", (len(nodes) - 1,), node.shape, node.dtype, (), node.origin))
+        return len(nodes) - 1
+
+    return _rebuild(graph, dict.fromkeys(shared, emitter))
 
 
 def split_reductions(graph: Graph, machine: Machine) -> Graph:
