@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
 from fusewise.capture.importer import import_graph
 from fusewise.capture.trace import trace_fn
 from fusewise.lower.build import build_kernel
-from fusewise.lower.kernel import Kernel
+from fusewise.lower.kernel import Kernel, TritonSchedule
 from fusewise.lower.registers import predict_registers
 from fusewise.lower.work import work_of
 from fusewise.pipeline import machine_of
@@ -87,6 +88,28 @@ def test_registers_grow_with_what_a_thread_holds() -> None:
     norm, _ = kernel_of(lambda x: torch.nn.functional.layer_norm(x, (4096,)), meta(ROWS, 4096, dtype=torch.float32))
     assert 8 <= predict_registers(pointwise) < predict_registers(norm) <= 255
     assert 8 <= predict_registers(short) <= 255
+
+
+def test_registers_stop_where_a_program_has_no_more() -> None:
+    norm, _ = kernel_of(lambda x: torch.nn.functional.layer_norm(x, (4096,)), meta(ROWS, 4096, dtype=torch.float32))
+    assert isinstance(norm.schedule, TritonSchedule)
+    row = replace(norm.schedule, x_block=1, r_block=1 << 17)
+    assert predict_registers(replace(norm, schedule=replace(row, num_warps=4))) == 255
+    assert predict_registers(replace(norm, schedule=replace(row, num_warps=16))) == 128  # of 65536
+    assert predict_registers(replace(norm, schedule=replace(row, num_warps=16, maxnreg=40))) == 40
+
+
+def test_neighbours_that_are_the_same_take_one_register() -> None:
+    """A value a group of channels, beside one a channel: a thread that holds 8 channels holds one group."""
+
+    def scaled(x: torch.Tensor, *scales: torch.Tensor) -> torch.Tensor:
+        return sum(x * scale for scale in scales).sum(0)  # type: ignore[union-attr]
+
+    x = meta(512, 128, 128)
+    groups, _ = kernel_of(scaled, x, *[meta(128, 1, dtype=torch.float32) for _ in range(4)])
+    channels, _ = kernel_of(scaled, x, *[meta(128, 128, dtype=torch.float32) for _ in range(4)])
+    assert groups.schedule.num_warps == channels.schedule.num_warps  # type: ignore[union-attr]
+    assert predict_registers(groups) + 8 < predict_registers(channels)
 
 
 SASS = """

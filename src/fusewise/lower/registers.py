@@ -118,6 +118,7 @@ class _Lives:
         self.dim_of |= {a.name: "r" for a in kernel.reduce} | {a.name: "l" for a in kernel.loop}
         self.blocks = {"y": self.schedule.y_block, "x": self.schedule.x_block, "l": 1}
         self.blocks["r"] = self.schedule.r_block if kernel.reduce else 1
+        self.sizes = kernel.axis_sizes()
         self.accesses = self._accesses()
         self.held = self._held()
         self.walks = bool(kernel.reduce) and not self.schedule.persistent
@@ -184,8 +185,19 @@ class _Lives:
         return not self.kernel.reduce and len(self.accesses) > 1
 
     def elements(self, value: int) -> int:
-        """Elements of a value that one thread holds."""
-        return math.prod(self.held[d] for d in {self.dim_of[a] for a in self.kernel.varies[value]})
+        """Elements of a value that one thread holds; neighbours that are the same for good are one."""
+        varies = self.kernel.varies[value]
+        return math.prod(self.held[d] // math.gcd(self.held[d], self._same(d, varies)) for d in self.held)
+
+    def _same(self, dim: str, varies: frozenset[str]) -> int:
+        """How many neighbours along a dim are the same for a value that varies along some of its axes; 0: all."""
+        run = 1
+        for axis in reversed([a for a, d in self.dim_of.items() if d == dim]):
+            if axis in varies:
+                return run
+            size = self.sizes[axis]
+            run *= size if isinstance(size, int) else 1
+        return 0
 
     def size(self, value: int) -> float:
         """Registers of a value; numbers and positions are made where they are needed."""
