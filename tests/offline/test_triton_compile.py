@@ -15,7 +15,7 @@ from fusewise.codegen.triton import module
 from fusewise.errors import CompileFailed
 from fusewise.ir import sizes
 from fusewise.ir.affine import axis
-from fusewise.ir.dtypes import BF16, BOOL, F32, I64, DType
+from fusewise.ir.dtypes import BF16, BOOL, F32, I32, I64, DType
 from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
 from fusewise.lower.launch import BundledKernel
 from fusewise.runtime import triton_compile
@@ -206,6 +206,15 @@ def test_one_call_of_philox_serves_eight_elements() -> None:
 def test_rounding_and_16_bit_sums_are_packed() -> None:
     text = sass(norm(BF16, 4096, row(4096, 4)))
     assert "F2FP.BF16" in text and "F2F.BF16" not in text
+
+
+@pytest.mark.parametrize("source", [I32, I64], ids=str)
+def test_whole_numbers_become_bf16_by_way_of_f32_as_in_eager(source: DType) -> None:
+    m = Make("whole", [Axis("x0", 4096)], None)
+    m.store("o", at(("x0", 1)), m.op("cast", m.load("a", source, at(("x0", 1))), dtype=BF16))
+    kernel = replace(m.done(), schedule=TritonSchedule((), ("x0",), 1, 512, 1, True, 4))
+    ptx = compile_kernel(module([kernel], True), kernel, GpuTarget(90)).asm["ptx"]
+    assert "cvt.rn.f32.s" in ptx and "cvt.rn.bf16.s" not in ptx
 
 
 def test_instructions_per_element_are_known_without_a_loop() -> None:

@@ -194,13 +194,16 @@ def moved(first: list[torch.Tensor], second: list[torch.Tensor]) -> set[int]:
 
 
 def is_deterministic(call: Callable[[], object]) -> bool:
-    """False where PyTorch warns that a kernel of the call has no deterministic implementation."""
+    """False where PyTorch warns that a kernel of the call has no deterministic implementation, or where the one that it
+    takes instead cannot do the call: the usual one is not deterministic then either."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.use_deterministic_algorithms(True, warn_only=True)
         try:
             call()
+        except (RuntimeError, IndexError):
+            return False
         finally:
             torch.use_deterministic_algorithms(before[0], warn_only=before[1])
     return not any("does not have a deterministic implementation" in str(w.message) for w in caught)

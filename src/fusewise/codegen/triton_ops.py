@@ -146,6 +146,9 @@ def cast(text: str, source: DType, target: DType) -> str:
         return text
     if source == F32 and target.is_half:
         return f"lib.to_{target.name}({text})"
+    if target.is_half and not source.is_float and source != BOOL:
+        # the sum keeps Triton from making one conversion of the two, which rounds otherwise
+        return cast(f"({text}.to(tl.float32) + 0.0)", F32, target)
     if target.is_half:
         return cast(f"{text}.to(tl.float32)", F32, target)
     if source.is_half and target not in (F32, BOOL):
