@@ -209,8 +209,8 @@ def markdown_table(rows: Sequence[BenchRow], contenders: Sequence[str], against:
 
     Args:
         contenders: columns, in order; one that a row lacks shows a dash.
-        against: a column holds time(against) / time(fusewise), the last one the same of the fastest column but ours;
-            both are closed by their geometric means.
+        against: a column holds time(against) / time(fusewise), the last one the same of the fastest column but ours,
+            in rows that have `against`; both are closed by their geometric means.
     """
     others = [name for name in contenders if name != OURS]
     compared = [f"{against} / {OURS}", f"best other / {OURS}"]
@@ -221,8 +221,9 @@ def markdown_table(rows: Sequence[BenchRow], contenders: Sequence[str], against:
         shape = " ".join(f"{key} {value}" for key, value in row.shape.items())
         cells = [row.name, row.direction, shape, row.dtype, f"{row.floor_us:.0f}"]
         cells += [_time_cell(row, name) for name in contenders]
-        best = min((r for name in others if (r := row.speedup(name)) is not None), default=None)
-        for ratio, column in zip((row.speedup(against), best), ratios, strict=True):
+        base = row.speedup(against)
+        best = base and min((r for name in others if (r := row.speedup(name)) is not None), default=None)
+        for ratio, column in zip((base, best), ratios, strict=True):
             column += [] if ratio is None else [ratio]
             cells.append("-" if ratio is None else f"{ratio:.2f}x")
         lines.append(_table_row(cells))
