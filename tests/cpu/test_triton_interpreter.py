@@ -117,6 +117,7 @@ if INSIDE:
     ) -> None:
         plan_for_gpu(monkeypatch)
         torch._dynamo.reset()
+        torch.manual_seed(columns)
         args = [torch.randn(5, columns), torch.randn(5, columns), torch.zeros(())]
         copies = [t.clone() for t in args]
         result = torch.compile(function, backend=Backend(Options(strict=True)))(*args)
@@ -124,7 +125,8 @@ if INSIDE:
         assert sum(len(step.over) for step in trace.compiled()[-1].plan.kernels) >= 1
         for one, other in zip(tree_leaves((result, args)), tree_leaves((expected, copies)), strict=True):
             if other is not None:
-                torch.testing.assert_close(one, other)
+                # sums of a long row, which cancel, in another order than eager's
+                torch.testing.assert_close(one, other, rtol=1.3e-6, atol=max(1e-5, columns * 1e-8))
 
     def unlike(xs: list[torch.Tensor], rows: torch.Tensor, table: torch.Tensor, scale: torch.Tensor) -> object:
         small = [torch.exp(x) * scale for x in xs] + [torch.exp2(x[: rows.shape[0] - 3]) for x in xs]
