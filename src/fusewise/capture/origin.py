@@ -32,6 +32,12 @@ def target_name(node: Node) -> str:
     return str(getattr(target, "__name__", target))
 
 
+def whole_of(node: Node) -> tuple[str, str]:
+    """Name and call of the op that a node is a piece of, or its own."""
+    found: tuple[str, str] = node.meta.get(PART_OF, (target_name(node), node.name))
+    return found
+
+
 def origin_of(node: Node) -> Origin:
     """Op name and source line; a backward node gets the line of its forward op, which torch records on it.
 
@@ -39,7 +45,7 @@ def origin_of(node: Node) -> Origin:
     """
     file, line, text = _locate(node.meta.get("stack_trace") or "")
     repeated = _is_backward(node.graph) and node.meta.get("partitioner_tag") not in _BACKWARD_TAGS
-    aten, call = node.meta.get(PART_OF, (target_name(node), node.name))
+    aten, call = whole_of(node)
     return Origin(aten, file, line, text or _module_name(node), call, repeated)
 
 

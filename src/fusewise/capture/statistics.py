@@ -15,7 +15,7 @@ import torch
 from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
 
-from fusewise.capture.origin import PART_OF, target_name
+from fusewise.capture.origin import PART_OF, whole_of
 from fusewise.capture.random import KEPT_META, expressions
 from fusewise.ir.sizes import same, same_all
 
@@ -55,7 +55,7 @@ class Pieces:
     def __init__(self, joint: GraphModule, node: Node) -> None:
         self.graph = joint.graph
         self.node = node
-        self.whole = node.meta.get(PART_OF, (target_name(node), node.name))
+        self.whole = whole_of(node)
         self.last = node
         self.made: list[Node] = []
         self.others: dict[int, Node] = {}

@@ -97,10 +97,9 @@ def _softmaxes(graph: Graph, machine: Machine) -> list[_Chain]:
         first = _spread_row(graph, off, 1)
         if first is None or graph[first].op != "max" or graph[first].args[0] != off.args[0]:
             continue
-        if graph[first].attr("dims") == node.attr("dims"):
-            cut = None
-            if not _stays_in_cache(graph, off.args[0], node.attr("dims"), machine):
-                cut = _cut(graph, off.args[0], node.attr("dims"), machine)
+        dims = node.attr("dims")
+        if graph[first].attr("dims") == dims and not _stays_in_cache(graph, off.args[0], dims, machine):
+            cut = _cut(graph, off.args[0], dims, machine)
             if cut is not None:
                 found.append(_Chain(first, node.id, off.args[0], cut))
     return found
