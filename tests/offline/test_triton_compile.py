@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -239,8 +243,28 @@ def test_spills_are_read_of_the_code_that_runs() -> None:
 def test_a_kernel_that_triton_refuses_is_named() -> None:
     kernel = pointwise(F32)
     source = module([kernel], False).replace("tl.load(a + x)", "tl.load(a + nowhere)")
-    with pytest.raises(CompileFailed, match="kernel chain"):
+    with pytest.raises(CompileFailed, match="kernel chain: .*nowhere is not defined") as found:
         compile_kernel(source, kernel, GpuTarget(90))
+    assert "tl.load(a + nowhere)" in str(found.value)  # and where
+
+
+def test_sources_are_read_by_one_thread_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython before 3.11.8 and 3.12.2 may fail in `ast.parse` where two threads are in it."""
+    parse, inside, most = ast.parse, 0, 0
+
+    def watched(*args: Any, **kwargs: Any) -> ast.AST:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        time.sleep(0.001)  # another thread's turn
+        inside -= 1
+        return parse(*args, **kwargs)
+
+    monkeypatch.setattr(ast, "parse", watched)
+    kernels = [pointwise(F32, count) for count in (4096, 8192, 16384, 32768)]
+    with ThreadPoolExecutor(len(kernels)) as pool:
+        list(pool.map(lambda kernel: compile_kernel(module([kernel], False), kernel, GpuTarget(90)), kernels))
+    assert most == 1
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from fusewise.runtime.shared_spill import require_shared_spilling, spill_to_shar
 TRITON_OF_TORCH: Mapping[str, str] = {"2.11": "3.6.0", "2.12": "3.7.0", "2.13": "3.7.1", "2.14": "3.8.0"}
 
 _lock = threading.Lock()
+_reading = threading.RLock()
 _modules: dict[str, ModuleType] = {}
 _compiled: dict[tuple[str, LaunchUnit, bool, GpuTarget, bool], Any] = {}
 _MOST_COMPILED = 512
@@ -166,7 +167,6 @@ def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: 
 def _compile(function: Any, kernel: LaunchUnit, target: GpuTarget, aligned: bool, exact: bool) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
 
     schedule = members_of(kernel)[0].schedule
     assert isinstance(schedule, TritonSchedule)
@@ -191,7 +191,7 @@ def _compile(function: Any, kernel: LaunchUnit, target: GpuTarget, aligned: bool
 
     def compiled(**more: Any) -> Any:
         return triton.compile(
-            ASTSource(function, signature, {}, attributes),
+            _source_class()(function, signature, {}, attributes),
             target=GPUTarget(target.backend, target.arch, target.warp_size),
             options=options | more,
         )
@@ -204,8 +204,36 @@ def _compile(function: Any, kernel: LaunchUnit, target: GpuTarget, aligned: bool
             found = compiled(ir_override=str(_file_of(f"{_digest(text)}.ptx", text)))
         return found
     except Exception as error:
-        first = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-        raise CompileFailed(f"Triton cannot compile kernel {kernel.name}: {first}", str(error)) from error
+        raise CompileFailed(f"Triton cannot compile kernel {kernel.name}: {_cause_of(error)}", str(error)) from error
+
+
+@functools.cache
+def _source_class() -> Any:
+    """Triton's source of a kernel, whose Python is read by one thread at a time.
+
+    `ast.parse` of two threads at once can fail in CPython before 3.11.8 and 3.12.2
+    (https://github.com/python/cpython/issues/106905). The passes that follow still run side by side.
+    """
+    from triton.compiler import ASTSource
+
+    class Source(ASTSource):  # type: ignore[misc] # triton has no types
+        def hash(self) -> Any:
+            with _reading:
+                return super().hash()
+
+        def make_ir(self, *args: Any, **kwargs: Any) -> Any:
+            with _reading:
+                return super().make_ir(*args, **kwargs)
+
+    return Source
+
+
+def _cause_of(error: BaseException) -> str:
+    """One line: of Triton's own errors, which begin with a place in the source, what the innermost says."""
+    while (inner := error.__cause__) is not None:
+        error = inner
+    text = getattr(error, "error_message", None) or str(error)
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 def compile_kernels(
