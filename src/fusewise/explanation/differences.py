@@ -34,8 +34,7 @@ def links_of(graph: GraphExplainer) -> Links:
     found: dict[tuple[str, str], Link] = {}
     for node in graph.graph:
         for arg in node.args:
-            while graph.graph[arg].info.group == "view":
-                arg = graph.graph[arg].args[0]
+            arg = graph.graph.root(arg)
             maker, reader = graph.graph[arg].origin, node.origin
             if not maker.call or not reader.call or maker.call == reader.call:
                 continue

@@ -19,8 +19,7 @@ def ops_of(graph: Graph, nodes: Sequence[int]) -> tuple[str, ...]:
     for n in nodes:
         call[n] = n
         for arg in graph[n].args:
-            while graph[arg].info.group == "view":
-                arg = graph[arg].args[0]
+            arg = graph.root(arg)
             if arg in call and graph[arg].origin == graph[n].origin:
                 first, other = sorted((_first(call, arg), _first(call, n)))
                 call[other] = first

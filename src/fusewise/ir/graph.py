@@ -116,6 +116,12 @@ class Graph:
     def __getitem__(self, node: int) -> Node:
         return self.nodes[node]
 
+    def root(self, value: int) -> int:
+        """The value that a chain of views looks at; `value` itself where it is no view."""
+        while self.nodes[value].info.group == "view":
+            value = self.nodes[value].args[0]
+        return value
+
     def users(self) -> tuple[tuple[int, ...], ...]:
         """For each node the ids of the nodes that read it, ascending, without repeats."""
         found: list[list[int]] = [[] for _ in self.nodes]

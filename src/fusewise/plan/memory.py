@@ -51,11 +51,6 @@ def eager_peak_bytes(graph: Graph) -> int:
     """
     users = graph.users()
 
-    def root(value: int) -> int:
-        while graph[value].info.group == "view":
-            value = graph[value].args[0]
-        return value
-
     def group(value: int) -> int:
         node = graph[value]
         return id(node.origin) if node.origin.aten else -1 - value
@@ -71,7 +66,7 @@ def eager_peak_bytes(graph: Graph) -> int:
         return False
 
     # what is written to an argument takes no memory of its own
-    outputs = {root(o) for position, o in enumerate(graph.outputs) if position not in graph.writes}
+    outputs = {graph.root(o) for position, o in enumerate(graph.outputs) if position not in graph.writes}
     tensors = set(graph.inputs)
     # an op holds what it reads until it is done, so its nodes are one step
     reads: dict[int, list[int]] = {}
@@ -82,5 +77,5 @@ def eager_peak_bytes(graph: Graph) -> int:
         if node.op != "opaque" and (node.id in outputs or node.op == "result" or leaves(node.id)):
             tensors.add(node.id)
             makes.setdefault(group(node.id), []).append(node.id)
-        reads.setdefault(group(node.id), []).extend(r for a in node.args if (r := root(a)) in tensors)
+        reads.setdefault(group(node.id), []).extend(r for a in node.args if (r := graph.root(a)) in tensors)
     return peak_bytes(graph, [(reads[g], makes.get(g, ())) for g in reads], outputs)

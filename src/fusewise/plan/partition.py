@@ -126,16 +126,11 @@ class Partitioner:
             region.reads = self._free(region, region.reads)
             self._note_reads(number, region.reads)
         for wall in walls:
-            self._note_reads(wall, {self._root(a) for a in self.graph[wall].args})
+            self._note_reads(wall, {self.graph.root(a) for a in self.graph[wall].args})
         for unit in sorted(self.units, reverse=True):
             for after in self._next(unit):
                 self.units[unit].reach |= self.units[after].reach
         self.version = dict.fromkeys(self.regions, 0)
-
-    def _root(self, node: int) -> int:
-        while self.graph[node].info.group == "view":
-            node = self.graph[node].args[0]
-        return node
 
     def _is_free(self, value: int) -> bool:
         return self.graph[value].op != "input" and value not in self.owner
@@ -560,7 +555,7 @@ class Partitioner:
             if node != value and (node in self.needed or self._axes_of(region, node) < full):
                 continue
             opened.add(node)
-            stack.extend(self._root(a) for a in self.graph[node].args)
+            stack.extend(self.graph.root(a) for a in self.graph[node].args)
         return opened
 
     def _axes_of(self, region: Region, node: int) -> frozenset[str]:

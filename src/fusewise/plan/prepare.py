@@ -31,9 +31,7 @@ def layout_of(graph: Graph, value: int) -> tuple[Size, ...]:
 
 def place(graph: Graph, value: int) -> Placement | None:
     """Where the real tensor of `value` lies; None where it must be copied to have its strides."""
-    base = value
-    while graph[base].info.group == "view":
-        base = graph[base].args[0]
+    base = graph.root(value)
     if graph[base].op in _WITHOUT_MEMORY:
         return None
     found = strided(graph, value, {base: layout_of(graph, base)})

@@ -84,7 +84,7 @@ def live_values(graph: Graph, region: Region) -> float:
     widest = max(map(len, axes_of.values()), default=0)
     last: dict[int, int] = {}
     order = sorted(region.at)
-    args = {node: [_root(graph, a) for a in graph[node].args] for node in order}
+    args = {node: [graph.root(a) for a in graph[node].args] for node in order}
     for node in order:
         last.update(dict.fromkeys(args[node], node))
     alive = peak = 0.0
@@ -106,9 +106,3 @@ def _open(graph: Graph, value: int, end: int, ends: dict[int, float]) -> float:
     width = max(0.5, graph[value].dtype.bytes / 4)
     ends[end] = ends.get(end, 0.0) + width
     return width
-
-
-def _root(graph: Graph, node: int) -> int:
-    while graph[node].info.group == "view":
-        node = graph[node].args[0]
-    return node

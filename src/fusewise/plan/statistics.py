@@ -133,7 +133,7 @@ def _moments(graph: Graph, machine: Machine) -> list[_Chain]:
         mean = _spread_row(graph, off, 1)
         if mean is None or graph[mean].op != "div" or graph[graph[mean].args[1]].shape:
             continue
-        first = _root(graph, graph[mean].args[0])
+        first = graph.root(graph[mean].args[0])
         if graph[first].op != "sum" or graph[first].args[0] != off.args[0]:
             continue
         if graph[first].attr("dims") == node.attr("dims"):
@@ -141,12 +141,6 @@ def _moments(graph: Graph, machine: Machine) -> list[_Chain]:
             if cut is not None:
                 found.append(_Chain(first, node.id, off.args[0], cut))
     return found
-
-
-def _root(graph: Graph, node: int) -> int:
-    while graph[node].info.group == "view":
-        node = graph[node].args[0]
-    return node
 
 
 def _spread_row(graph: Graph, node: Node, position: int) -> int | None:
@@ -221,7 +215,7 @@ def _steps(graph: Graph, x: int) -> tuple[int, list[int]]:
 
 
 def _varying(graph: Graph, node: Node) -> tuple[Size, ...]:
-    source = graph[_root(graph, node.id)]
+    source = graph[graph.root(node.id)]
     return tuple(s for s in source.shape if not same(s, 1))
 
 

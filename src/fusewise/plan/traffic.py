@@ -19,7 +19,7 @@ def unfused_bytes(graph: Graph, owner: Mapping[int, int]) -> dict[int, int]:
     """
     hints = graph.hints()
     users = graph.users()
-    roots = {_root(graph, o) for o in graph.outputs}
+    roots = {graph.root(o) for o in graph.outputs}
     written = {graph.outputs[o] for o in graph.writes}
     groups: dict[object, set[int]] = {}
     for node in graph:
@@ -30,21 +30,15 @@ def unfused_bytes(graph: Graph, owner: Mapping[int, int]) -> dict[int, int]:
         kernel = _kernel_of(group, owner, users)
         if kernel is None:
             continue
-        reads = {_root(graph, a) for n in group for a in graph[n].args} - group
+        reads = {graph.root(a) for n in group for a in graph[n].args} - group
         total[kernel] += sum(
             value_bytes(graph, r, hints) for r in reads if graph[r].op not in ("const", "size", "iota")
         )
         made = {n for n in group if n in roots or not _real_users(graph, users, n) <= group}
         # an op that changes its argument writes it once, however many read the result
-        made -= {n for n in made & written if graph[n].op == "copy" and _root(graph, graph[n].args[0]) in made}
+        made -= {n for n in made & written if graph[n].op == "copy" and graph.root(graph[n].args[0]) in made}
         total[kernel] += sum(value_bytes(graph, n, hints) for n in made)
     return total
-
-
-def _root(graph: Graph, node: int) -> int:
-    while graph[node].info.group == "view":
-        node = graph[node].args[0]
-    return node
 
 
 def _real_users(graph: Graph, users: tuple[tuple[int, ...], ...], node: int) -> set[int]:
