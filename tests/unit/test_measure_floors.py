@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.catalogue import PROGRAMS
+from fusewise.measure import floors
 from fusewise.measure.floors import Ceilings, best_of, floor_of, is_impossible
 from fusewise.measure.program import Cost
 
@@ -101,3 +102,10 @@ def test_of_two_measurements_the_better_figures_count() -> None:
     one = Ceilings(1.0, 5.0, 3.0, {"bf16": 1.0, "fp32": 2.0}, empty_kernel_us=4.0)
     other = Ceilings(2.0, 4.0, 3.0, {"bf16": 3.0}, empty_kernel_us=5.0)
     assert best_of(one, other) == Ceilings(2.0, 5.0, 3.0, {"bf16": 3.0, "fp32": 2.0}, empty_kernel_us=4.0)
+
+
+def test_a_16_bit_product_is_bound_by_fp32s_rate_where_that_is_higher(monkeypatch: pytest.MonkeyPatch) -> None:
+    rates = {"bf16": 0.001, "fp16": 3.0, "fp32": 2.0}
+    monkeypatch.setattr(floors, "_matmul_tflops", lambda timer, device, dtype, rounds: rates[dtype])
+    found = floors.measure_ceilings("cpu", ["bf16", "fp16", "fp32"], rounds=1).matmul_tflops
+    assert found == {"bf16": 2.0, "fp16": 3.0, "fp32": 2.0}
