@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from fusewise.codegen.cpp_body import Scope, Writer
 from fusewise.codegen.cpp_columns import column_form
+from fusewise.codegen.cpp_forms import joint_forms, replaced
 from fusewise.codegen.cpp_loops import constants, large_outputs, size_name
 from fusewise.codegen.cpp_ops import stored_type
 from fusewise.codegen.cpp_pointwise import pointwise_form
@@ -68,7 +69,8 @@ def _function(kernel: Kernel) -> str:
         out.line(f"if ({empty}) return 0;")
     large_outputs(out, kernel)
     out.line("int64_t status = 0;")
-    scope = Scope(out, kernel, {}, None, "return status;")
+    forms = joint_forms(kernel)
+    scope = Scope(out, kernel, {}, None, "return status;", forms=forms, replaced=replaced(kernel, forms))
     scope.emit_all(constants(kernel))
     _loops(scope, kernel.schedule)
     out.line("return status;")

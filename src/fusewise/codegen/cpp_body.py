@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from fusewise.codegen.cpp_ops import (
     Value,
@@ -14,6 +14,7 @@ from fusewise.codegen.cpp_ops import (
     stored_type,
 )
 from fusewise.codegen.expr import identifier, print_index, print_size
+from fusewise.codegen.rounding import Form
 from fusewise.errors import IRError
 from fusewise.ir.affine import Index, Loaded
 from fusewise.ir.dtypes import BOOL, I64
@@ -63,6 +64,8 @@ class Scope:
             of the first lane, and `lanes` says how many take part.
         leave: statement that gives the rest of this place up, after a failed check.
         direct: stores that may go past the cache, with the C++ flag that says so.
+        forms, replaced: joint forms of instructions, and those whose values only such forms stand for: they are
+            computed where something needs them after all.
     """
 
     out: Writer
@@ -71,12 +74,16 @@ class Scope:
     vector_axis: str | None
     leave: str
     direct: dict[int, str] = field(default_factory=dict)
+    forms: Mapping[int, Form] = field(default_factory=dict)
+    replaced: frozenset[int] = frozenset()
 
     def inner(self, vector_axis: str | None, leave: str) -> Scope:
         """A scope inside this one."""
-        return Scope(self.out, self.kernel, dict(self.values), vector_axis, leave, self.direct)
+        return replace(self, values=dict(self.values), vector_axis=vector_axis, leave=leave)
 
     def value(self, number: int) -> Value:
+        if number not in self.values and number in self.replaced:
+            self._compute(number)
         try:
             return self.values[number]
         except KeyError:
@@ -111,10 +118,9 @@ class Scope:
                 self._index_of(number)
             case Load():
                 self._load(number)
-            case Compute(op=op, args=args, dtype=dtype):
-                operands = [self.value(a) for a in args]
-                vector = any(o.vector for o in operands)
-                self._define(number, compute(op, operands, dtype, vector), vector)
+            case Compute():
+                if number not in self.replaced:
+                    self._compute(number)
             case Random():
                 self._random(number)
             case Store():
@@ -123,6 +129,20 @@ class Scope:
                 self._check(number)
             case instr:
                 raise IRError(f"kernel {self.kernel.name}: %{number} ({type(instr).__name__}) is no plain statement")
+
+    def _compute(self, number: int) -> None:
+        instr = self.kernel.body[number]
+        assert isinstance(instr, Compute)
+        form = self.forms.get(number)
+        if form is not None and all(a in self.values for a in form.args):
+            values = [self.value(a) for a in form.args]
+            vector = any(v.vector for v in values)
+            text = form.text.format(*(as_vector(v) if vector else v.text for v in values))
+        else:
+            values = [self.value(a) for a in instr.args]
+            vector = any(v.vector for v in values)
+            text = compute(instr.op, values, instr.dtype, vector)
+        self._define(number, text, vector)
 
     def _define(self, number: int, text: str, vector: bool) -> None:
         dtype = self.kernel.body[number].dtype  # type: ignore[union-attr]

@@ -141,6 +141,21 @@ FW_INLINE Raw<float> native_exp(Raw<float> x) {
   return vanishes ? splat(0.0f) : scale_by_power(exp_of_remainder(r), n);
 }
 
+// 1 + exp(x), of the same bits as in two steps: where exp is below the normal range the sum is 1.
+FW_INLINE Raw<float> native_one_plus_exp(Raw<float> x) {
+#if FW_AVX512
+  return native_exp(x) + 1.0f;
+#else
+  x = larger(splat(-87.0f), lesser(splat(89.0f), x));
+  Raw<float> n;
+  const Raw<float> p = exp_of_remainder(reduce_by_ln2(x, n));
+  // by 2^(n - 1), which no operand overflows, then by 2
+  const Raw<float> half = p * (Raw<float>)((__builtin_convertvector(n, Raw<int32_t>) + 126) << 23);
+  return native_fma(half, splat(2.0f), splat(1.0f));
+#endif
+}
+FW_MATH_LIFT(one_plus_exp)
+
 // exp(x) for x in [-87, 87].
 FW_INLINE Raw<float> exp_inside(Raw<float> x) {
   Raw<float> n;

@@ -116,16 +116,29 @@ FW_INLINE Raw<float> f32_from_bf16(Raw<uint16_t> v) {
 }
 FW_INLINE float f32_from_bf16(uint16_t x) { return bits_as<float>(static_cast<uint32_t>(x) << 16); }
 
-// Round to nearest even; every NaN becomes 0x7fc0, as in PyTorch.
-FW_INLINE Raw<uint16_t> bf16_from_f32(Raw<float> v) {
-  const Raw<uint32_t> u = (Raw<uint32_t>)v;
-  const Raw<uint32_t> rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
-  return resize<uint16_t>(v == v ? rounded : splat<uint32_t>(0x7fc0));
+// Round to nearest even: the upper 16 bits are those of bf16. Every NaN becomes 0x7fc0, as in PyTorch.
+FW_INLINE Raw<uint32_t> bf16_in_upper_half(Raw<float> v) {
+  const Raw<uint32_t> u = (Raw<uint32_t>)v, rounded = u + 0x7fffu + ((u >> 16) & 1u);
+  return v == v ? rounded : splat<uint32_t>(0x7fc00000);
 }
-FW_INLINE uint16_t bf16_from_f32(float x) {
+FW_INLINE uint32_t bf16_in_upper_half(float x) {
   const uint32_t u = bits_as<uint32_t>(x);
-  return x == x ? static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1u)) >> 16) : uint16_t{0x7fc0};
+  return x == x ? u + 0x7fffu + ((u >> 16) & 1u) : uint32_t{0x7fc00000};
 }
+FW_INLINE Raw<uint16_t> bf16_from_f32(Raw<float> v) {
+  const Raw<uint32_t> bits = bf16_in_upper_half(v) >> 16;
+#if FW_AVX2
+  const __m256i packed = _mm256_packus_epi32((__m256i)bits, (__m256i)bits);  // in range: resize would mask first
+  return (Raw<uint16_t>)_mm256_castsi256_si128(_mm256_permute4x64_epi64(packed, 0xd8));
+#else
+  return resize<uint16_t>(bits);
+#endif
+}
+FW_INLINE uint16_t bf16_from_f32(float x) { return static_cast<uint16_t>(bf16_in_upper_half(x) >> 16); }
+
+// The same as f32 again.
+FW_INLINE Raw<float> rounded_bf16(Raw<float> v) { return (Raw<float>)(bf16_in_upper_half(v) & 0xffff0000u); }
+FW_INLINE float rounded_bf16(float x) { return bits_as<float>(bf16_in_upper_half(x) & 0xffff0000u); }
 
 FW_INLINE float f32_from_f16(uint16_t x) {
 #if FW_AVX512 || FW_AVX2

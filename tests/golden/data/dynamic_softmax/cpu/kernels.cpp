@@ -24,11 +24,9 @@ extern "C" int64_t fused_mul_add__softmax_0(const uint16_t* __restrict in0, cons
         const auto v3 = fw::load(in1 + (r0 + s21*x0), lanes);
         const auto v4 = fw::f32_from_bf16(v3);
         const auto v5 = v4 * fw::splat<float>(0x1.0000000000000p-3f);
-        const auto v6 = fw::bf16_from_f32(v5);
-        const auto v7 = fw::f32_from_bf16(v6);
+        const auto v7 = fw::rounded_bf16(v5);
         const auto v8 = v7 + v1;
-        const auto v9 = fw::bf16_from_f32(v8);
-        const auto v10 = fw::f32_from_bf16(v9);
+        const auto v10 = fw::rounded_bf16(v8);
         fw::store<float>(row10 + r0, v10, lanes);
         acc11.add(v10, lanes, slot);
       });

@@ -60,8 +60,7 @@ extern "C" int64_t fused_native_group_norm_silu_keep_mul_0(const float* __restri
           const auto v24 = v1 * v20;
           const auto v25 = v24 + v23;
           const auto v26 = -v25;
-          const auto v27 = fw::exp(v26);
-          const auto v28 = fw::splat<float>(0x1.0000000000000p+0f) + v27;
+          const auto v28 = fw::one_plus_exp(v26);
           const auto v29 = v25 / v28;
           const auto v30 = v29 * v18;
           const auto v31 = v30 * fw::splat<float>(static_cast<float>(0x1.1c71c71c71c72p+0));
@@ -128,8 +127,7 @@ extern "C" int64_t fused_keep_native_dropout_backward_native_group_norm_silu_bac
             const auto v8 = v7 * v2;
             const auto v9 = v8 + v6;
             const auto v10 = -v9;
-            const auto v11 = fw::exp(v10);
-            const auto v13 = fw::splat<float>(0x1.0000000000000p+0f) + v11;
+            const auto v13 = fw::one_plus_exp(v10);
             const auto v14 = fw::splat<float>(0x1.0000000000000p+0f) / v13;
             const auto v15 = fw::splat<float>(0x1.0000000000000p+0f) - v14;
             const auto v16 = v9 * v15;
@@ -345,8 +343,7 @@ extern "C" int64_t fused_native_group_norm_backward_2(const float* __restrict in
         const auto v16 = v3 * v11;
         const auto v17 = v16 + v15;
         const auto v18 = -v17;
-        const auto v19 = fw::exp(v18);
-        const auto v21 = fw::splat<float>(0x1.0000000000000p+0f) + v19;
+        const auto v21 = fw::one_plus_exp(v18);
         const auto v22 = fw::splat<float>(0x1.0000000000000p+0f) / v21;
         const auto v23 = fw::splat<float>(0x1.0000000000000p+0f) - v22;
         const auto v24 = v17 * v23;

@@ -36,15 +36,13 @@ extern "C" int64_t fused_mul_add_0(const uint16_t* __restrict in0, const uint16_
         const auto v11 = fw::select(v4, v8, v10);
         const auto v12 = fw::f32_from_bf16(v11);
         const auto v13 = v12 * v1;
-        const auto v14 = fw::bf16_from_f32(v13);
-        const auto v15 = fw::f32_from_bf16(v14);
+        const auto v15 = fw::rounded_bf16(v13);
         const auto v16 = fw::load(in2 + (128*x1 + x3), lanes);
         const auto v17 = fw::f32_from_bf16(v16);
         const auto v18 = fw::load(in1 + (4194304*x0 + 2048*x1 + 128*x2 + x3), lanes);
         const auto v19 = fw::f32_from_bf16(v18);
         const auto v20 = v19 * v17;
-        const auto v21 = fw::bf16_from_f32(v20);
-        const auto v22 = fw::f32_from_bf16(v21);
+        const auto v22 = fw::rounded_bf16(v20);
         const auto v23 = v22 + v15;
         const auto v24 = fw::bf16_from_f32(v23);
         fw::store_direct<uint16_t>(out3 + (4194304*x0 + 2048*x1 + 128*x2 + x3), v24, lanes, direct25);
@@ -94,8 +92,7 @@ extern "C" int64_t fused_add_0(const uint16_t* __restrict in0, const uint16_t* _
         const auto v12 = fw::load_where<uint16_t>(in1 + (4194304*x0 + 2048*x1 + 128*x2 + x3 - 64), v9, fw::bf16_from_f32(0x0.0p+0f), lanes);
         const auto v13 = fw::f32_from_bf16(v12);
         const auto v14 = v13 * v11;
-        const auto v15 = fw::bf16_from_f32(v14);
-        const auto v16 = fw::f32_from_bf16(v15);
+        const auto v16 = fw::rounded_bf16(v14);
         const auto v17 = -v16;
         const auto v18 = fw::bf16_from_f32(v17);
         const auto v19 = fw::select(v2, v8, v18);
@@ -105,8 +102,7 @@ extern "C" int64_t fused_add_0(const uint16_t* __restrict in0, const uint16_t* _
         const auto v23 = fw::load(in1 + (4194304*x0 + 2048*x1 + 128*x2 + x3), lanes);
         const auto v24 = fw::f32_from_bf16(v23);
         const auto v25 = v24 * v22;
-        const auto v26 = fw::bf16_from_f32(v25);
-        const auto v27 = fw::f32_from_bf16(v26);
+        const auto v27 = fw::rounded_bf16(v25);
         const auto v28 = v27 + v20;
         const auto v29 = fw::bf16_from_f32(v28);
         fw::store_direct<uint16_t>(out3 + (4194304*x0 + 2048*x1 + 128*x2 + x3), v29, lanes, direct30);

@@ -18,8 +18,7 @@ extern "C" int64_t fused_silu_mul_0(const float* __restrict in0, const float* __
         const auto v0 = fw::load(in0 + (x0), lanes);
         const auto v1 = fw::load(in1 + (x0), lanes);
         const auto v2 = -v1;
-        const auto v3 = fw::exp(v2);
-        const auto v5 = fw::splat<float>(0x1.0000000000000p+0f) + v3;
+        const auto v5 = fw::one_plus_exp(v2);
         const auto v6 = v1 / v5;
         const auto v7 = v6 * v0;
         fw::store<float>(out2 + (x0), v7, lanes);
@@ -48,8 +47,7 @@ extern "C" int64_t fused_silu_mul_silu_backward_0(const float* __restrict in0, c
       fw::vectors(begin, fw::least(n_x0, begin + 4096), [&](int64_t x0, auto lanes) FW_BODY {
         const auto v0 = fw::load(in0 + (x0), lanes);
         const auto v1 = -v0;
-        const auto v2 = fw::exp(v1);
-        const auto v4 = fw::splat<float>(0x1.0000000000000p+0f) + v2;
+        const auto v4 = fw::one_plus_exp(v1);
         const auto v5 = v0 / v4;
         const auto v6 = fw::load(in1 + (x0), lanes);
         const auto v7 = v6 * v5;
