@@ -191,7 +191,8 @@ def test_dynamic_sizes_compile_once() -> None:
     count = len(trace.compiled())
     for rows in (2, 9, 31):
         a, w = x(rows, 5, 24), x(24)
-        torch.testing.assert_close(compiled(a, w), fn(a, w))
+        # 31 times a sum of 155 terms that cancel
+        torch.testing.assert_close(compiled(a, w), fn(a, w), rtol=1.3e-6, atol=2e-4)
     assert len(trace.compiled()) == count
 
 

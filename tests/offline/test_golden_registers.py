@@ -15,6 +15,7 @@ pytest.importorskip("triton")
 import triton
 
 from fusewise.codegen.triton import module
+from fusewise.device.arch import load_arch
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.launch import launch_units
 from fusewise.lower.registers import predict_registers
@@ -23,7 +24,8 @@ from tests.conftest import GOLDEN_DATA
 from tests.golden.programs import CASES, GoldenCase, planned
 
 ARCHS = (80, 90, 120)
-PREDICTED_ARCH = "90"
+# share of the kernels, at least, whose registers are predicted: the weights were fitted on cc 9.0
+PREDICTED = {"80": 0.9, "90": 0.9, "120": 0.85}
 MOST_MORE_REGISTERS = 8  # one step of the allocator: ptxas moves by as much on a change that means nothing
 
 TRITON = ".".join(triton.__version__.split(".")[:2])
@@ -56,9 +58,9 @@ def test_registers(case: GoldenCase, request: pytest.FixtureRequest) -> None:
 
 
 def test_registers_are_predicted_before_compiling() -> None:
-    """Within 15% or 8 registers for 90% of the kernels that have a launch of their own, for cc 9.0."""
+    """Within 15% or 8 registers, of the kernels that have a launch of their own."""
     accepted = _accepted()
-    missed: list[str] = []
+    missed: dict[str, list[str]] = {arch: [] for arch in PREDICTED}
     known = 0
     for case in CASES:
         for graph in planned(case, "h200"):
@@ -67,12 +69,16 @@ def test_registers_are_predicted_before_compiling() -> None:
                 if by_arch is None or not isinstance(kernel, Kernel):
                     continue  # what is not in the file fails above
                 known += 1
-                predicted, compiled = predict_registers(kernel), by_arch[PREDICTED_ARCH]["regs"]
-                if abs(predicted - compiled) > max(0.15 * compiled, 8):
-                    missed.append(f"{case.name}/{graph.role}/{name}: {predicted} predicted, {compiled} compiled")
+                for arch, found in missed.items():
+                    predicted = predict_registers(kernel, load_arch(f"{arch[:-1]}.{arch[-1]}"))
+                    compiled = by_arch[arch]["regs"]
+                    if abs(predicted - compiled) > max(0.15 * compiled, 8):
+                        found.append(f"{case.name}/{graph.role}/{name}: {predicted} predicted, {compiled} compiled")
     if not known:
         pytest.skip(f"{FILE.name} does not exist: with this Triton, `make golden` writes it")
-    assert len(missed) <= 0.1 * known, "\n".join([f"{len(missed)} of {known} kernels are not within", *missed])
+    for arch, found in missed.items():
+        problem = f"for cc {arch} {len(found)} of {known} kernels are not within"
+        assert len(found) <= (1 - PREDICTED[arch]) * known, "\n".join([problem, *found])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_alike_kernels_are_compiled_once() -> None:
 
     def compile_kernel(kernel: Kernel) -> Resources:
         compiled.append(kernel)
-        return predict_resources(kernel)
+        return predict_resources(kernel, MACHINE.gpu.arch)
 
     def step(*tensors: torch.Tensor) -> list[torch.Tensor]:
         return [torch.sin(x) + 1 for x in tensors]

@@ -9,6 +9,7 @@ import torch
 
 from fusewise.capture.importer import import_graph
 from fusewise.capture.trace import trace_fn
+from fusewise.device.arch import load_arch
 from fusewise.lower.build import build_kernel
 from fusewise.lower.kernel import Kernel, TritonSchedule
 from fusewise.lower.registers import predict_registers
@@ -20,6 +21,7 @@ from fusewise.plan.resources import Section, Turn, Work
 from fusewise.runtime.sass import sections
 
 ROWS, COLUMNS = 4096, 2048
+HOPPER = load_arch("9.0")
 
 
 def meta(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
@@ -86,17 +88,29 @@ def test_registers_grow_with_what_a_thread_holds() -> None:
     short, _ = kernel_of(lambda x: torch.softmax(x, -1), meta(ROWS, 1024, dtype=torch.float32))
     pointwise, _ = kernel_of(lambda x: x + 1, meta(ROWS, 1024, dtype=torch.float32))
     norm, _ = kernel_of(lambda x: torch.nn.functional.layer_norm(x, (4096,)), meta(ROWS, 4096, dtype=torch.float32))
-    assert 8 <= predict_registers(pointwise) < predict_registers(norm) <= 255
-    assert 8 <= predict_registers(short) <= 255
+    assert 8 <= predict_registers(pointwise, HOPPER) < predict_registers(norm, HOPPER) <= 255
+    assert 8 <= predict_registers(short, HOPPER) <= 255
+
+
+def test_registers_are_shared_as_the_architecture_has_it() -> None:
+    """Registers are free up to a multiprocessor full of threads: 2048 of 32, or 1536 of 40."""
+    norm, _ = kernel_of(lambda x: torch.nn.functional.layer_norm(x, (4096,)), meta(ROWS, 4096, dtype=torch.float32))
+    assert isinstance(norm.schedule, TritonSchedule)
+    walked = replace(norm, schedule=replace(norm.schedule, x_block=1, r_block=256, persistent=False, num_warps=4))
+    assert predict_registers(walked, HOPPER) == 32
+    assert predict_registers(walked, load_arch("12.0")) == predict_registers(walked, load_arch("8.9")) == 40
+    with_few = replace(HOPPER, max_registers_per_thread=64, registers_per_sm=16384)
+    row = replace(norm, schedule=replace(norm.schedule, x_block=1, r_block=1 << 17, num_warps=4))
+    assert predict_registers(row, with_few) == 64
 
 
 def test_registers_stop_where_a_program_has_no_more() -> None:
     norm, _ = kernel_of(lambda x: torch.nn.functional.layer_norm(x, (4096,)), meta(ROWS, 4096, dtype=torch.float32))
     assert isinstance(norm.schedule, TritonSchedule)
     row = replace(norm.schedule, x_block=1, r_block=1 << 17)
-    assert predict_registers(replace(norm, schedule=replace(row, num_warps=4))) == 255
-    assert predict_registers(replace(norm, schedule=replace(row, num_warps=16))) == 128  # of 65536
-    assert predict_registers(replace(norm, schedule=replace(row, num_warps=16, maxnreg=40))) == 40
+    assert predict_registers(replace(norm, schedule=replace(row, num_warps=4)), HOPPER) == 255
+    assert predict_registers(replace(norm, schedule=replace(row, num_warps=16)), HOPPER) == 128  # of 65536
+    assert predict_registers(replace(norm, schedule=replace(row, num_warps=16, maxnreg=40)), HOPPER) == 40
 
 
 def test_neighbours_that_are_the_same_take_one_register() -> None:
@@ -109,7 +123,7 @@ def test_neighbours_that_are_the_same_take_one_register() -> None:
     groups, _ = kernel_of(scaled, x, *[meta(128, 1, dtype=torch.float32) for _ in range(4)])
     channels, _ = kernel_of(scaled, x, *[meta(128, 128, dtype=torch.float32) for _ in range(4)])
     assert groups.schedule.num_warps == channels.schedule.num_warps  # type: ignore[union-attr]
-    assert predict_registers(groups) + 8 < predict_registers(channels)
+    assert predict_registers(groups, HOPPER) + 8 < predict_registers(channels, HOPPER)
 
 
 SASS = """

@@ -49,7 +49,7 @@ def build_for(gpu: GpuModel, kernel: LaunchUnit, policy: Policy) -> GpuBuild:
     except (CompilerMissing, CompileFailed) as cause:
         problem = f"{cause.problem}. {cause.remedy}".strip()
         used = max(
-            (predict_resources(member) for member in members_of(kernel)),
+            (predict_resources(member, gpu.arch) for member in members_of(kernel)),
             key=lambda found: found.regs_per_thread,
         )
         return GpuBuild(_resources(gpu, kernel, used, "modelled", cause.problem), texts, problem=problem)

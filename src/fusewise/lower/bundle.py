@@ -121,7 +121,7 @@ class _Bundling:
             return None
         if priced.work.loops or kernel.loop or any(isinstance(a.size, int) and a.size == 0 for a in kernel.parallel):
             return None
-        used = priced.used or predict_resources(kernel)
+        used = priced.used or predict_resources(kernel, self.gpu.arch)
         busy_us = priced.time_us - self.gpu.launch_us
         return _Member(
             at=at,

@@ -125,7 +125,7 @@ class Pricer:
 
     def _used(self, kernel: Kernel) -> Resources:
         if self._compile is None:
-            return predict_resources(kernel)
+            return predict_resources(kernel, self.gpu.arch)
         key = _nameless(kernel)
         with self._lock:
             is_first = key not in self._known

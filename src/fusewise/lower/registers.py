@@ -15,9 +15,9 @@ elements of every value that is not yet used up are alive. From that follow
   with which as many programs reside, and ptxas goes some way to it, or back to the next smaller one where it is near.
 
 The weights were fitted on every kernel that planning the catalogue compiles, in two types and two sizes, as Triton 3.7
-and its ptxas compile them for cc 9.0, and checked on those of another GPU (cc 12.0). `bench --predict` prints predicted
-beside compiled. What is missed most: rows that are walked in tiles of which each thread holds several columns, and
-functions that branch, such as `sin` of f32, around which nothing is moved.
+and its ptxas compile them for cc 9.0, and checked on those of others (cc 8.0 and 12.0, under their own limits).
+`bench --predict` prints predicted beside compiled. What is missed most: rows that are walked in tiles of which each
+thread holds several columns, and functions that branch, such as `sin` of f32, around which nothing is moved.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fusewise.device.arch import Arch
 from fusewise.errors import IRError
 from fusewise.ir.dtypes import BOOL, DType
 from fusewise.lower.kernel import (
@@ -57,9 +58,7 @@ _NOT_AGAIN = 0.65  # of what is needed; the rest is computed again before anythi
 _SPARE = 0.8  # of what would be alive in the order of the instructions, where registers cost nothing
 _GIVEN_UP, _FILLED = 0.35, 0.6  # of the way between two counts that matter: what is saved, and what is taken besides
 
-_REGISTERS, _THREADS, _PROGRAMS = 65536, 2048, 32  # of one multiprocessor of cc 9.0
-_UNIT = 8  # registers are given to a warp in units
-_LEAST, _MOST = 8, 255
+_LEAST = 8  # registers of a thread
 _VECTOR_BYTES = 16  # widest access of a thread
 
 _Free = Const | SizeOf | IndexOf | Store | Check
@@ -79,17 +78,17 @@ class _Stage:
     sums: float
 
 
-def predict_registers(kernel: Kernel) -> int:
-    """Registers a thread of a kernel under its `TritonSchedule`: at most 255, what its threads share, and its cap."""
-    return _Lives(kernel).registers()
+def predict_registers(kernel: Kernel, arch: Arch) -> int:
+    """Registers a thread of a kernel under its `TritonSchedule`: no more than `arch` allows, and than its cap."""
+    return _Lives(kernel, arch).registers()
 
 
-def predict_resources(kernel: Kernel) -> Resources:
-    """Resources as far as they can be told without compiling."""
+def predict_resources(kernel: Kernel, arch: Arch) -> Resources:
+    """Resources on a multiprocessor of `arch`, as far as they can be told without compiling."""
     schedule = _schedule(kernel)
     tile = schedule.y_block * schedule.x_block * (schedule.r_block if kernel.reduce else 1)
-    executed = max(1, round(arithmetic(kernel.body) * tile / (schedule.num_warps * 32)))
-    lives = _Lives(kernel)
+    executed = max(1, round(arithmetic(kernel.body) * tile / (schedule.num_warps * arch.warp_size)))
+    lives = _Lives(kernel, arch)
     spilled = lives.spilled_bytes()
     return Resources(
         regs_per_thread=lives.registers(),
@@ -111,8 +110,9 @@ def _schedule(kernel: Kernel) -> TritonSchedule:
 class _Lives:
     """Live ranges of a kernel's values in order of execution."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, arch: Arch) -> None:
         self.kernel = kernel
+        self.arch = arch
         self.schedule = _schedule(kernel)
         self.dim_of = dict.fromkeys(self.schedule.y_axes, "y") | dict.fromkeys(self.schedule.x_axes, "x")
         self.dim_of |= {a.name: "r" for a in kernel.reduce} | {a.name: "l" for a in kernel.loop}
@@ -167,7 +167,7 @@ class _Lives:
         dim first; what is left over, each thread repeats.
         """
         dims = sorted((d for d in "rxy" if self.blocks[d] > 1), key=lambda d: -self.accesses.get(d, 0))
-        lanes, warps = 32, self.schedule.num_warps
+        lanes, warps = self.arch.warp_size, self.schedule.num_warps
         each = max(1, math.prod(self.blocks.values()) // (lanes * warps))
         narrow = min((b.dtype.bytes for b in self.kernel.buffers), default=4)
         vector = min(max(1, _VECTOR_BYTES // narrow), each)
@@ -239,10 +239,9 @@ class _Lives:
 
     def registers(self) -> int:
         """Registers that ptxas gives the kernel."""
-        threads = 32 * self.schedule.num_warps
         most = self._most()
-        programs = max(1, min(_PROGRAMS, _THREADS // threads))
-        free = min(most, _share_of(threads, programs))
+        programs = max(1, min(self.arch.max_blocks_per_sm, self.arch.max_threads_per_sm // self._threads()))
+        free = min(most, self._share_of(programs))
         needed = self.needed()
         if needed <= free:
             looping = self.walks or self.kernel.loop
@@ -250,12 +249,12 @@ class _Lives:
         elif needed >= most:
             found = most
         else:
-            while _share_of(threads, programs) < needed:
+            while self._share_of(programs) < needed:
                 programs -= 1
-            above, below = min(most, _share_of(threads, programs)), _share_of(threads, programs + 1)
+            above, below = min(most, self._share_of(programs)), self._share_of(programs + 1)
             near = needed - below < _GIVEN_UP * (above - below)
             found = below if near else needed + _FILLED * (above - needed)
-        return max(_LEAST, min(round(found), self.schedule.maxnreg or _MOST))
+        return max(_LEAST, min(round(found), self.schedule.maxnreg or most))
 
     def spilled_bytes(self) -> int:
         """Bytes that a thread spills."""
@@ -263,7 +262,16 @@ class _Lives:
 
     def _most(self) -> int:
         """Registers that a thread may have at most, for one program to reside."""
-        return min(_MOST, _share_of(32 * self.schedule.num_warps, 1))
+        return min(self.arch.max_registers_per_thread, self._share_of(1))
+
+    def _threads(self) -> int:
+        """Threads of a program."""
+        return self.arch.warp_size * self.schedule.num_warps
+
+    def _share_of(self, programs: int) -> int:
+        """Registers a thread with which as many programs reside; a warp is given registers in units."""
+        unit = self.arch.register_alloc_unit // self.arch.warp_size
+        return self.arch.registers_per_sm // (self._threads() * programs) // unit * unit
 
     def needed(self) -> float:
         """Registers with which nothing is computed again or spilled."""
@@ -341,11 +349,6 @@ class _Lives:
     def _streamed(self, value: int) -> float:
         """Registers of a value, of which those that are only summed up are held one at a time along the row."""
         return self.size(value) / (self.held["r"] if value in self.summed else 1)
-
-
-def _share_of(threads: int, programs: int) -> int:
-    """Registers a thread with which as many programs of so many threads reside."""
-    return _REGISTERS // (threads * programs) // _UNIT * _UNIT
 
 
 def _is_sum(instr: Instr) -> bool:

@@ -22,6 +22,7 @@ from fusewise.config import Fission, Options
 from fusewise.device.calibration import calibrated
 from fusewise.device.cpu import CpuModel, cpu_of_document, probe_cpu
 from fusewise.device.figures import Figure
+from fusewise.device.model import GpuModel
 from fusewise.errors import FusewiseError, UsageError
 from fusewise.lower.cpu_work import cpu_work_of
 from fusewise.lower.kernel import Kernel
@@ -329,9 +330,9 @@ def _predict(
     for traced, captured in graphs:
         plan, built = plan_captured(captured, options, machine, compiler_for(machine, "balanced"))
         launches += len(plan.launches) + len(plan.walls)
-        if machine.cpu is None:
+        if machine.gpu is not None:
             total_us += sum(launch.predicted_us for launch in plan.launches)
-            own = {step.name: _gpu_kernel(step, built[step.name]) for step in plan.kernels}
+            own = {step.name: _gpu_kernel(step, built[step.name], machine.gpu) for step in plan.kernels}
             kernels += own.values()
             for launch in plan.launches:
                 bound_by = own[launch.name].bound_by if launch.name in own else ""
@@ -384,8 +385,8 @@ def match_launches(
     return found, tuple(kernel.kernel for kernel in measured if kernel.kernel not in known)
 
 
-def _gpu_kernel(step: KernelStep, kernel: Kernel) -> KernelPrediction:
-    regs = predict_registers(kernel)
+def _gpu_kernel(step: KernelStep, kernel: Kernel, gpu: GpuModel) -> KernelPrediction:
+    regs = predict_registers(kernel, gpu.arch)
     known = step.prediction
     if not isinstance(known, Prediction):
         return KernelPrediction(step.name, step.predicted_us, "", regs, None)
