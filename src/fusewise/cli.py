@@ -6,10 +6,12 @@ they run: `fusewise calc` starts neither torch nor a compiler.
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from fusewise import __version__
 from fusewise.commands import device
@@ -24,12 +26,34 @@ from fusewise.commands.gate import check, plan
 from fusewise.commands.lab import lab
 from fusewise.commands.show import show
 from fusewise.commands.verify import verify
-from fusewise.errors import FusewiseError
+from fusewise.errors import EnvironmentFailure, FusewiseError
 
 INTERRUPTED = 130
 
+
+class Verbs(TyperGroup):
+    """The verbs; what ends one early becomes an exit code of ours before typer makes it one of its own."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the verb that was asked for."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            errors.print("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # the reader, such as `head`, has left, which is no finding
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes at its end
+            raise typer.Exit from None
+        except OSError as cause:
+            where = f"{cause.filename}: " if cause.filename else ""
+            raise EnvironmentFailure(f"{where}{cause.strerror or cause}.") from cause
+        return result
+
+
 app = typer.Typer(
     name="fusewise",
+    cls=Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -64,9 +88,3 @@ def main() -> None:
     except FusewiseError as error:
         print_error(error)
         sys.exit(exit_code(error))
-    except KeyboardInterrupt:
-        errors.print("interrupted")
-        sys.exit(INTERRUPTED)
-    except BrokenPipeError:  # the reader, such as `head`, has left
-        sys.stderr.close()
-        sys.exit(0)

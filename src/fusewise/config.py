@@ -65,8 +65,9 @@ LOGS = EnvVar(
 )
 CXX = EnvVar("CXX", "g++", "C++ compiler of CPU kernels")
 DEVICE_DIR = EnvVar("FUSEWISE_DEVICE_DIR", "", "folder with further device TOML files of this user")
+COLUMNS = EnvVar("COLUMNS", "", "width of what commands print; default: the terminal's, else 120")
 
-ENV_VARS: tuple[EnvVar, ...] = (CACHE_DIR, CHECK, FUEL, STRICT, LOGS, CXX, DEVICE_DIR)
+ENV_VARS: tuple[EnvVar, ...] = (CACHE_DIR, CHECK, FUEL, STRICT, LOGS, CXX, DEVICE_DIR, COLUMNS)
 
 
 def cache_dir() -> Path:

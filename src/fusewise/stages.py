@@ -107,7 +107,7 @@ def last_run() -> tuple[str, list[KernelStages]]:
             raise ValueError("written by another version")
     except FileNotFoundError:
         raise UsageError("no run has left kernels to show.", hint) from None
-    except (OSError, ValueError, KeyError, TypeError) as cause:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise UsageError(f"the stages of the last run cannot be read: {cause}", hint) from cause
     return str(document["command"]), kernels
 

@@ -18,6 +18,7 @@ from fusewise.errors import (
     DeviceDataError,
     ProfilerActive,
     UnknownName,
+    UsageError,
     VerifyMismatch,
 )
 from fusewise.measure.results import TABLE_BEGIN, TABLE_END, load_results
@@ -30,6 +31,9 @@ def good(x):
 
 def shapes(x, y):
     return x @ y
+
+def leaves(x):
+    raise SystemExit(5)
 
 def example_inputs():
     return [torch.linspace(-1, 1, 64, requires_grad=True)]
@@ -97,11 +101,43 @@ def test_a_mismatch_ends_in_exit_code_1(file: Path, monkeypatch: pytest.MonkeyPa
     assert code == 1 and "NOT equal" in out and "first at [7]" in out and "written by inference/fused_" in out
 
 
+def test_json_stands_alone_where_the_users_code_prints(file: Path) -> None:
+    talking = "print('imported')\n" + SOURCE.replace("return torch.relu", "print('called'); return torch.relu")
+    file.write_text(talking)
+    for verb in ("explain", "verify", "plan"):
+        code, out, err = run(verb, f"{file}:good", "--json", *(["--device", "cpu"] if verb == "plan" else []))
+        assert code == 0 and json.loads(out)
+        assert "imported" in err and "called" in err
+
+
+def test_a_file_that_cannot_be_written_is_told_first(file: Path, tmp_path: Path) -> None:
+    for command in (
+        ["explain", f"{file}:no_such_function", "--html"],
+        ["plan", f"{file}:no_such_function", "--save"],
+        ["verify", "--exhaustive", "--out"],
+        ["bench", "no_such_program", "--predict", "--from", "x.json", "--out"],
+    ):
+        with pytest.raises(UsageError, match="is a folder, not a file"):
+            run(*command, tmp_path)
+        with pytest.raises(UsageError, match="no folder"):
+            run(*command, tmp_path / "missing" / "file")
+
+
+def test_an_option_that_would_do_nothing_is_refused(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--out goes with --exhaustive"):
+        run("verify", f"{file}:good", "--out", tmp_path / "results.json")
+    with pytest.raises(UsageError, match="--as cpp of which kernel"):
+        run("explain", f"{file}:good")
+        run("show", "--as", "cpp")
+
+
 def test_inputs_that_do_not_fit(file: Path) -> None:
     for verb in ("verify", "explain"):
         with pytest.raises(Exception, match="RuntimeError") as caught:
             run(verb, f"{file}:shapes", "--input", "x:f32[2,3]", "--input", "y:f32[2,3]")
         assert exit_code(caught.value) == 2  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="SystemExit: 5"):
+            run(verb, f"{file}:leaves")
 
 
 @pytest.mark.parametrize(
@@ -139,6 +175,8 @@ def test_bench_lists_programs(file: Path) -> None:
     assert {"chain", "softmax", "transformer_block"} <= set(names)
     with pytest.raises(UnknownName, match="Did you mean chain"):
         run("bench", "chian")
+    with pytest.raises(UnknownName, match="device to run on 'h200'"):
+        run("bench", "chain", "--device", "h200")
 
 
 def test_kernels_of_a_call_are_counted() -> None:

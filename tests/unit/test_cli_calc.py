@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from fusewise.cli import main
 
 SRC = Path(__file__).parents[2] / "src"
 WITHOUT_TORCH = """
@@ -22,12 +25,14 @@ main()
 """
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, out: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
     """The command where neither torch nor triton can be imported."""
     return subprocess.run(
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(SRC)!r})\n{WITHOUT_TORCH}", *arguments],
-        capture_output=True,
+        stdout=out,
+        stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "COLUMNS": "", **environment},
         timeout=60,
     )
 
@@ -68,6 +73,8 @@ def test_text_names_both_bounds_and_the_cap() -> None:
         (["clac"], "Did you mean 'calc'"),
         (["calc", "--tensors", "1GB"], "--tensor"),
         (["bench", "--from", "x.json"], "--from goes with --table"),
+        (["bench", "--budget", "-1"], "--budget"),
+        (["verify", "--exhaustive", "--inputs", "0"], "--inputs"),
         (["bench", "--table", "no-such-page.md"], "no page"),
         (["explain", "no-such-file.py:f"], "no file no-such-file.py"),
         (["explain", "f"], "names no function"),
@@ -87,6 +94,38 @@ def test_devices_with_their_sources() -> None:
     figures = json.loads(run("device", "show", "h200", "--json").stdout)["figures"]
     assert all(f["source"] and f["doc"] for f in figures.values())
     assert figures["sm_count"]["value"] == 132
+
+
+def test_a_reader_that_leaves_is_no_finding() -> None:
+    for arguments in (["device", "list"], ["device", "show", "h200", "--json"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = run(*arguments, out=writer)
+        os.close(writer)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_one_clear_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = run("device", "list", out=full.fileno())
+    assert (done.returncode, done.stderr) == (3, "error: No space left on device.\n")
+
+
+def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fusewise.commands.device.load", interrupted)
+    monkeypatch.setattr(sys, "argv", ["fusewise", "device", "show", "h200"])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130 and capsys.readouterr().err == "interrupted\n"
+
+
+def test_columns_names_the_width_of_what_is_no_terminal() -> None:
+    widths = [max(map(len, run("device", "show", "h200", COLUMNS=c).stdout.splitlines())) for c in ("", "100")]
+    assert widths == [120, 100]
 
 
 def test_version_and_help() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,13 @@ class Net(torch.nn.Module):
 class Sized(torch.nn.Module):
     def __init__(self, width):
         super().__init__()
+
+class Failing(torch.nn.Module):
+    def __init__(self):
+        raise ValueError("no weights")
+
+class NoCall:
+    pass
 
 net = Net()
 number = 3
@@ -108,8 +116,11 @@ def test_meta_inputs_for_a_plan(file: Path) -> None:
     ("name", "inputs", "says"),
     [
         ("scal", [], "Did you mean scale"),
-        ("number", [], "is a int, not a function"),
+        ("number", [], "is of type int, not a function"),
         ("Sized", ["x:f32[2]"], "is a class that needs arguments"),
+        ("Failing", ["x:f32[2]"], "Failing cannot be made: ValueError: no weights"),
+        ("NoCall", ["x:f32[2]"], "NoCall makes cannot be called"),
+        ("scale", ["x:f32[99999999999999999999]"], r"x\[99999999999999999999\] cannot be made"),
         ("scale", [], "needs inputs"),
         ("scale", ["y:f32[2]"], "Known: factor, x"),
         ("scale", ["factor=1.0"], "missing a required argument: 'x'"),
@@ -124,7 +135,8 @@ def test_what_does_not_fit(file: Path, name: str, inputs: list[str], says: str) 
     ("code", "says"),
     [
         ("raise ValueError('no weights')", f"ValueError: no weights at line {END}"),
-        ("def broken(:", f"SyntaxError: .* at line {END}"),
+        ("def broken(:", f"SyntaxError: [a-z ]+ at line {END}"),
+        ("raise SystemExit(4)", f"SystemExit: 4 at line {END}"),
         ("import no_such_package", f"No module named 'no_such_package' at line {END}"),
     ],
 )
@@ -144,6 +156,65 @@ def test_a_module_that_is_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert load_target("model:nothing").function() is not None
     with pytest.raises(UsageError, match="no module 'modl'"):
         load_target("modl:nothing")
+
+
+def test_a_place_that_is_neither_file_nor_module() -> None:
+    for place in (".", "..model", "my-model"):
+        with pytest.raises(UsageError, match="neither a Python file nor a module"):
+            load_target(f"{place}:nothing")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a package in it and a folder that is none; no module of theirs is left behind."""
+    files = {
+        "packed/__init__.py": "",
+        "packed/common.py": "def twice(x): return x * 2",
+        "packed/absolute.py": "from packed.common import twice\ndef f(x): return twice(x)",
+        "packed/relative.py": "from .common import twice\ndef f(x): return twice(x)",
+        "packed/late.py": "def f(x):\n    from packed.common import twice\n    return twice(x)",
+        "plain/common_of_plain.py": "def twice(x): return x * 2",
+        "plain/absolute.py": "from plain.common_of_plain import twice\ndef f(x): return twice(x)",
+        "plain/sibling.py": "from common_of_plain import twice\ndef f(x): return twice(x)",
+        "plain/late.py": "def f(x):\n    from common_of_plain import twice\n    return twice(x)",
+    }
+    for name, text in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("folder", "target"),
+    [
+        (".", "packed/absolute.py:f"),
+        (".", "packed/relative.py:f"),
+        (".", "packed/late.py:f"),
+        ("packed", "absolute.py:f"),
+        ("packed", "relative.py:f"),
+        (".", "packed.absolute:f"),
+        (".", "packed.late:f"),
+        (".", "plain/absolute.py:f"),
+        (".", "plain/sibling.py:f"),
+        (".", "plain/late.py:f"),
+    ],
+)
+def test_a_file_imports_its_project(project: Path, folder: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project / folder)
+    found = load_target(target, ["x:f32[3]"])
+    assert torch.equal(found.function(**found.kwargs), found.kwargs["x"] * 2)
+
+
+def test_a_folder_of_the_user_hides_no_module_of_others(project: Path) -> None:
+    (project / "plain" / "wave.py").write_text("raise RuntimeError")  # a module of Python that nobody imports first
+    sys.modules.pop("wave", None)
+    load_target(f"{project}/plain/late.py:f", ["x:f32[3]"])
+    import wave
+
+    assert "plain" not in str(wave.__file__)
 
 
 def test_example_inputs_that_fail(file: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
+from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ from fusewise.capture.dynamo import as_in_eager
 from fusewise.capture.partition import partition
 from fusewise.capture.random import make_random_explicit
 from fusewise.capture.symbols import hint_of
-from fusewise.errors import Unsupported
+from fusewise.errors import UsageError
 
 aten = torch.ops.aten
 
@@ -58,7 +60,7 @@ def trace_fn(
         dynamic: as in torch.compile.
 
     Raises:
-        Unsupported: the call branches on a tensor's data.
+        UsageError: the call branches on a tensor's data.
     """
     found: list[Traced] = []
     mode = FakeTensorMode(allow_non_fake_inputs=True)
@@ -105,12 +107,20 @@ def trace_fn(
         try:
             result = torch.compile(fresh, backend=compile_fn, dynamic=dynamic)(*given, **named)
         except DataDependentOutputException as cause:
-            raise Unsupported(
-                f"the way through the function depends on data ({cause.func})",
+            raise UsageError(
+                f"the way through the function depends on data: {cause.func}{_users_line(cause)}.",
                 "Without data it cannot be followed: move that test out of the function.",
             ) from None
         _trace_backward(result)
     return found
+
+
+def _users_line(cause: BaseException) -> str:
+    """For example ` at model.py:12`: the innermost frame that is neither torch's nor ours; empty: none is."""
+    others = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+    frames = [f for f in traceback.extract_tb(cause.__traceback__) if not f.filename.startswith(others)]
+    found = next((f for f in reversed(frames) if Path(f.filename).is_file()), None)
+    return f" at {Path(found.filename).name}:{found.lineno}" if found else ""
 
 
 _numbers = count()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusewise.commands.common import FINDING, JsonOption, console, errors, print_json, progress_bar, say
+from fusewise.commands.common import FINDING, JsonOption, check_output, console, errors, print_json, progress_bar, say
+from fusewise.commands.verify import check_device
 from fusewise.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def bench(
     dtype: Annotated[str | None, typer.Option(help="fp32, bf16, fp16; none: each program's own.")] = None,
     direction: Annotated[str | None, typer.Option(help="forward or train; none: both.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Samples of each contender.")] = 30,
-    budget: Annotated[float | None, typer.Option(help="Seconds for the timing of one case; none: all rounds.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="Seconds for the timing of one case; none: all rounds.")
+    ] = None,
     overheads: Annotated[bool, typer.Option(help="Also time calls on tiny tensors.")] = False,
     out: Annotated[Path | None, typer.Option(help="Results file; default: in benchmarks/results/.")] = None,
     table: Annotated[Path | None, typer.Option(help="Page whose marked table is written anew.")] = None,
@@ -80,6 +83,7 @@ def bench(
     from fusewise.measure.program import load_catalogue, select
 
     if predict and results is not None:
+        check_output(out)
         _predict(results, device, tuple(names or ()), out, json)
         return
     if results is not None and table is not None:
@@ -92,10 +96,10 @@ def bench(
         _list(catalogue, json)
         return
     programs = select(catalogue, tuple(names or ()))
+    check_device(device)
     sizes = _split("size", size, SIZES)
     file = out or _default_file(device, sizes, tuple(names or ()))
-    if file is not None and not file.parent.is_dir():
-        raise UsageError(f"no folder {file.parent} to write {file.name} to.")
+    check_output(file)
 
     from fusewise.measure import bench as engine
     from fusewise.measure.contenders import contenders_named

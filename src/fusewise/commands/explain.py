@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fusewise.commands.common import JsonOption, console, gradients, print_json, progress_bar, say
+from fusewise.commands.common import JsonOption, check_output, console, gradients, print_json, progress_bar, say
 from fusewise.commands.options import InferenceOption, InputOption, PolicyOption, TargetArgument, split_names
-from fusewise.errors import UsageError
 
 
 def explain(
@@ -56,8 +55,7 @@ def explain(
     from fusewise.stages import keep
 
     options = make_options(policy=policy)
-    if html is not None and not html.parent.is_dir():
-        raise UsageError(f"no folder {html.parent} to write {html.name} to.")
+    check_output(html)
     loaded = load_target(target, input or (), "meta", inference)
     from fusewise.explanation import default_device
     from fusewise.explanation import explain as explain_function

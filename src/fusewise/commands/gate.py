@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusewise.commands.common import FINDING, JsonOption, console, gradients, print_json, progress_bar, say
+from fusewise.commands.common import (
+    FINDING,
+    JsonOption,
+    check_output,
+    console,
+    gradients,
+    print_document,
+    print_json,
+    progress_bar,
+    say,
+)
 from fusewise.commands.options import InferenceOption, InputOption, PolicyOption, TargetArgument, split_names
 from fusewise.errors import UsageError
 
@@ -49,15 +59,14 @@ def plan(
     """
     from fusewise.gate.state import Request
 
-    if save is not None and not save.parent.is_dir():
-        raise UsageError(f"no folder {save.parent} to write {save.name} to.")
+    check_output(save)
     devices = tuple(dict.fromkeys(split_names(device) or [DEFAULT_DEVICE]))
     request = Request(target, tuple(input or ()), devices, policy, inference)
     explanation, state = _planned(request, json)
     if save is not None:
         _write(save, replace(state, request=_moved(request, Path.cwd(), save.parent)))
     if json:
-        print(state.to_json(), end="")
+        print_document(state.to_json())
         return
     from fusewise.report.terminal import render_plan
 

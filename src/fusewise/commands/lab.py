@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusewise.commands.common import FINDING, JsonOption, console, errors, print_json, progress_bar, say
+from fusewise.commands.common import FINDING, JsonOption, check_output, console, errors, print_json, progress_bar, say
 from fusewise.errors import EnvironmentFailure, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -123,9 +123,10 @@ def _numbers(name: str, text: str | None) -> tuple[int, ...] | None:
 
 def _check_files(csv: Path | None, plot: Path | None) -> None:
     """Raises before the minutes that a run takes."""
-    if csv is not None and (csv.suffix == ".json" or not csv.parent.is_dir()):
-        reason = "its JSON lies beside it: name it .csv" if csv.suffix == ".json" else f"no folder {csv.parent}"
-        raise UsageError(f"{csv.name} cannot be written: {reason}.")
+    if csv is not None and csv.suffix == ".json":
+        raise UsageError(f"{csv.name} cannot be written: its JSON lies beside it: name it .csv.")
+    check_output(csv)
+    check_output(plot)
     if plot is not None:
         from fusewise.lab.plot import check_plot
 

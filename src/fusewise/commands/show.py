@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from fusewise.commands.common import JsonOption, console, print_json
+from fusewise.errors import UsageError
 
 
 def show(
@@ -31,6 +32,8 @@ def show(
 
     command, kernels = last_run()
     if kernel is None:
+        if stage is not None:
+            raise UsageError(f"--as {stage} of which kernel?", "`fusewise show` lists them.")
         if json:
             print_json({"command": command, "kernels": [{"path": k.path, "stages": k.stages} for k in kernels]})
             return

@@ -8,7 +8,8 @@ import inspect
 import itertools
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -58,7 +59,7 @@ def load_target(text: str, inputs: Sequence[str] = (), device: str = "cpu", infe
     module = _import(place)
     function = _function(module, place, name)
     args, kwargs = _inputs(module, function, text, specs, device)
-    _check_call(function, text, args, kwargs)
+    _check_call(function, text, args, kwargs, given=bool(specs))
     if device not in ("cpu", "meta"):
         args, kwargs = _moved(args, device), _moved(kwargs, device)
         if hasattr(function, "to"):
@@ -80,40 +81,65 @@ def split_target(text: str) -> tuple[str, str]:
 def _import(place: str) -> ModuleType:
     if place.endswith(".py") or "/" in place:
         return _import_file(Path(place))
-    sys.path.insert(0, "")
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise UsageError(f"{place!r} is neither a Python file nor a module.", "Write FILE.py:NAME or module:NAME.")
     try:
-        return importlib.import_module(place)
+        with _importable(Path.cwd()):
+            return importlib.import_module(place)
     except ModuleNotFoundError as cause:
         if cause.name is None or not (place == cause.name or place.startswith(cause.name + ".")):
             raise UsageError(f"importing {place} failed: {_reason(cause)}") from cause
         file = Path(*place.split(".")).with_suffix(".py")
         hint = f"There is a file {file}: write {file}:NAME." if file.is_file() else "Is it installed? Try FILE.py:NAME."
         raise UsageError(f"no module {place!r}.", hint) from cause
-    except Exception as cause:
+    except (Exception, SystemExit) as cause:
         raise UsageError(f"importing {place} failed: {_reason(cause)}") from cause
-    finally:
-        sys.path.remove("")
 
 
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"no file {path}.", _nearest_file(path))
+    root, package = _package_of(path.resolve())
     # no name that anybody imports, so that a file called json.py harms nobody; and a new one each time, since Dynamo
-    # remembers modules by name
-    name = f"{path.stem} {next(_loads)} of the command line"
+    # remembers modules by name; below its package, for relative imports
+    name = ".".join([*package, f"{path.stem} {next(_loads)} of the command line"])
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file.", "Write FILE.py:NAME or module:NAME.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
     try:
-        spec.loader.exec_module(module)
-    except Exception as cause:
+        with _importable(path.resolve().parent, last=(root, Path.cwd())):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as cause:
         raise UsageError(f"{path} cannot be imported: {_reason(cause, path)}") from cause
-    finally:
-        sys.path.remove(str(path.resolve().parent))
     return module
+
+
+def _package_of(path: Path) -> tuple[Path, list[str]]:
+    """The folder that the packages of a file lie in, and their names, outermost first; the file's own and none."""
+    folder, names = path.parent, list[str]()
+    while (folder / "__init__.py").is_file() and folder.name.isidentifier():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return folder, names
+
+
+@contextmanager
+def _importable(first: Path, last: Sequence[Path] = ()) -> Iterator[None]:
+    """The user's folders on the path: one before all others while the block runs, as Python does for a program.
+
+    Afterwards they are the last, for what the user's functions import when they run: a `types.py` there then hides
+    no module that others import.
+    """
+    sys.path[:0] = [str(first)]
+    sys.path += [str(folder) for folder in last]
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # where the imported file took it away
+            sys.path.remove(str(first))
+        sys.path.append(str(first))
 
 
 def _nearest_file(path: Path) -> str:
@@ -127,7 +153,7 @@ def _nearest_file(path: Path) -> str:
 
 def _reason(cause: BaseException, path: Path | None = None) -> str:
     """Kind and first line of an error, with the line of the user's file where it arose."""
-    text = str(cause).strip().partition("\n")[0]
+    text = str(cause.msg if isinstance(cause, SyntaxError) else cause).strip().partition("\n")[0]
     problem = f"{type(cause).__name__}: {text}" if text else type(cause).__name__
     if path is None:
         return problem
@@ -145,13 +171,17 @@ def _function(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
             raise UnknownName(f"name in {place}:", name, known or ["nothing that can be called"])
         found = getattr(found, part)
     if not callable(found):
-        raise UsageError(f"{place}:{name} is a {type(found).__name__}, not a function or a module.")
+        raise UsageError(f"{place}:{name} is of type {type(found).__name__}, not a function or a module.")
     if inspect.isclass(found):
         try:
             found = found()
         except TypeError as cause:
             problem = f"{place}:{name} is a class that needs arguments: {cause}."
             raise UsageError(problem, "Name an object that the file has made already.") from cause
+        except (Exception, SystemExit) as cause:
+            raise UsageError(f"{place}:{name} cannot be made: {_reason(cause)}") from cause
+        if not callable(found):
+            raise UsageError(f"what {place}:{name} makes cannot be called.", "Name a method of an object: NAME.method")
     function: Callable[..., Any] = found
     return function
 
@@ -178,7 +208,7 @@ def _inputs(
     if callable(examples):
         try:
             examples = examples()
-        except Exception as cause:
+        except (Exception, SystemExit) as cause:
             raise UsageError(f"{EXAMPLES}() of {text} failed: {_reason(cause)}") from cause
     if isinstance(examples, dict):
         return (), dict(examples)
@@ -213,7 +243,7 @@ def _from_specs(
 def _made(spec: InputSpec, device: str, generator: Any) -> Any:
     try:
         return make_input(spec, device, generator)
-    except (RuntimeError, MemoryError) as cause:  # more memory than there is
+    except (RuntimeError, MemoryError, OverflowError, TypeError) as cause:  # more memory than there is, or 64 bits
         sizes = list(spec.sizes) if isinstance(spec, TensorSpec) else ""
         raise UsageError(f"input {spec.name}{sizes} cannot be made: {_reason(cause)}") from cause
 
@@ -225,8 +255,10 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
         return [inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)]
 
 
-def _check_call(function: Callable[..., Any], text: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises where the inputs do not fit the signature."""
+def _check_call(
+    function: Callable[..., Any], text: str, args: tuple[Any, ...], kwargs: dict[str, Any], given: bool
+) -> None:
+    """Raises where the inputs, `given` with --input or else the file's own, do not fit the signature."""
     try:
         signature = inspect.signature(getattr(function, "forward", function))
     except (TypeError, ValueError):
@@ -235,7 +267,8 @@ def _check_call(function: Callable[..., Any], text: str, args: tuple[Any, ...], 
         signature.bind(*args, **kwargs)
     except TypeError as cause:
         problem = f"the inputs do not fit {text}{signature}: {cause}."
-        raise UsageError(problem, f"Inputs are written {GRAMMAR}.") from None
+        remedy = f"Inputs are written {GRAMMAR}." if given else f"They are the {EXAMPLES} of the file."
+        raise UsageError(problem, remedy) from None
 
 
 def _moved(value: Any, device: str) -> Any:

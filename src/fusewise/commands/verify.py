@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusewise.commands.common import FINDING, JsonOption, console, gradients, print_json, progress_bar, say
+from fusewise.commands.common import (
+    FINDING,
+    JsonOption,
+    check_output,
+    console,
+    gradients,
+    print_json,
+    progress_bar,
+    say,
+)
 from fusewise.commands.options import InferenceOption, InputOption, PolicyOption
 from fusewise.errors import EnvironmentFailure, UnknownName, UsageError
 
@@ -32,7 +41,9 @@ def verify(
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Prove the ops of conservative instead.")] = False,
     ops: Annotated[str, typer.Option(help=f"With --exhaustive: ops, {_LIST}, as in relu,add.Tensor. All.")] = "",
     dtypes: Annotated[str, typer.Option(help=f"With --exhaustive: dtypes, {_LIST}.")] = "f32,bf16,f16",
-    inputs: Annotated[int | None, typer.Option(help="With --exhaustive: least inputs an op, where not all.")] = None,
+    inputs: Annotated[
+        int | None, typer.Option(min=1, help="With --exhaustive: least inputs an op, where not all.")
+    ] = None,
     unclaimed: Annotated[
         bool, typer.Option("--unclaimed", help="With --exhaustive: the ops that conservative leaves eager.")
     ] = False,
@@ -67,6 +78,9 @@ def verify(
         report = prove_ops(device, ops, dtypes, inputs, unclaimed, out, json)
         _show(report, json)
         return
+    for option, value in (("--ops", ops), ("--inputs", inputs), ("--unclaimed", unclaimed), ("--out", out)):
+        if value:
+            raise UsageError(f"{option} goes with --exhaustive.")
     if target is None:
         raise UsageError("nothing to verify.", "Write FILE.py:NAME, or --exhaustive for PyTorch's ops.")
     from fusewise.commands.targets import load_target
@@ -102,8 +116,7 @@ def prove_ops(
     """The exhaustive proof, written to a file where one is named."""
     from fusewise.proof.exhaustive import prove
 
-    if out is not None and not out.parent.is_dir():
-        raise UsageError(f"there is no folder {out.parent} for the results.")
+    check_output(out)
     with progress_bar(silent=silent) as show:
         report = prove(device, _names(ops), _names(dtypes), inputs, unclaimed, show)
     if out is not None:

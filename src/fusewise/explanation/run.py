@@ -32,7 +32,7 @@ from fusewise.plan.replay import replay
 from fusewise.report.documents import DevicePlan, Explanation, FusionDifference, GraphBreak, GraphPlan, Why
 from fusewise.stages import KernelStages
 
-_FAKE_TENSORS = "torch._subclasses.fake_tensor"
+_LOUD = ("torch._subclasses.fake_tensor", "torch._dynamo.variables.tensor")  # pages of what we tell in one line
 _GRAPH_BREAKS = "torch._dynamo.symbolic_convert.__graph_breaks"
 _BREAK_PLACE = re.compile(r"in user code at (?P<file>[^\n]*):(?P<line>\d+)\s*\n")
 _BREAK_REASON = re.compile(r"Graph Break Reason:[^\n]*\n\n?(?P<why>[^\n]+)")
@@ -143,17 +143,19 @@ def stages_of(compiled: Iterable[Compiled], options: Options) -> list[KernelStag
 def _trace(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], device: str | None, options: Options
 ) -> list[Traced]:
-    logger = logging.getLogger(_FAKE_TENSORS)  # prints a traceback of what is told in one line below
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
+    loggers = [logging.getLogger(name) for name in _LOUD]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
         return trace_fn(function, args, kwargs, device, policy=options.policy)
     except FusewiseError:
         raise
-    except Exception as cause:  # whatever the user's function raises on such inputs
+    except (Exception, SystemExit) as cause:  # whatever the user's function raises on such inputs
         raise UsageError(f"the function cannot be traced on these inputs: {_cause(cause)}") from cause
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _cause(error: BaseException) -> str:

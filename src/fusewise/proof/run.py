@@ -114,7 +114,7 @@ class _Proof:
     def _check(self, chosen: InputSet) -> list[ResultCheck]:
         try:
             eager = self.calls(self.calls.function, chosen)
-        except Exception as cause:
+        except (Exception, SystemExit) as cause:
             if chosen is CALLER:
                 raise UsageError(f"eager PyTorch fails on these inputs: {first_line(cause)}") from cause
             self.notes.append(f"Eager PyTorch fails on {chosen.name} inputs: {first_line(cause)}")
