@@ -127,7 +127,7 @@ def test_the_file_keeps_everything(tmp_path: Path) -> None:
         ("{", "holds no plan: "),
         ("[]", "its schema is None"),
         ('{"schema": "fusewise-plan/99"}', "its schema is 'fusewise-plan/99', not 'fusewise-plan/1'"),
-        ('{"schema": "fusewise-plan/1"}', "a field is missing or unknown: 'request'"),
+        ('{"schema": "fusewise-plan/1"}', "a field is missing, unknown or of another type: 'request'"),
     ],
 )
 def test_files_that_hold_no_plan(tmp_path: Path, text: str | None, message: str) -> None:
@@ -137,6 +137,26 @@ def test_files_that_hold_no_plan(tmp_path: Path, text: str | None, message: str)
     with pytest.raises(UsageError, match=message) as caught:
         read_state(file)
     assert "fusewise plan FILE.py:NAME --device h200 --save" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("request", "devices"), 7, "devices is 7"),
+        (("request", "inputs"), [7], r"inputs is \[7\]"),
+        (("devices", 0, "graphs", 0, "kernels", 0, "dram_bytes"), "many", "dram_bytes is 'many'"),
+    ],
+)
+def test_a_value_of_another_type(tmp_path: Path, path: tuple[str | int, ...], value: object, says: str) -> None:
+    file = tmp_path / "plan.json"
+    document = json.loads(plan().to_json())
+    inner = document
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    file.write_text(json.dumps(document))
+    with pytest.raises(UsageError, match=f"holds no plan: .*{says}"):
+        read_state(file)
 
 
 def test_a_field_of_another_version(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
 
 from fusewise.errors import UsageError
 
 SCHEMA = "fusewise-plan/1"
+
+
+State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +151,13 @@ class PlanState:
             raise ValueError(f"its schema is {found!r}, not {SCHEMA!r}")
         try:
             return cls(
-                Request(**_tuples(plain["request"])),
+                _made(Request, plain["request"]),
                 {str(k): str(v) for k, v in plain["toolchain"].items()},
-                tuple(BreakState(**b) for b in plain["graph_breaks"]),
+                tuple(_made(BreakState, b) for b in plain["graph_breaks"]),
                 tuple(DeviceState(d["device"], tuple(map(_graph, d["graphs"]))) for d in plain["devices"]),
             )
         except (KeyError, TypeError, AttributeError) as cause:
-            raise ValueError(f"a field is missing or unknown: {cause}") from cause
+            raise ValueError(f"a field is missing, unknown or of another type: {cause}") from cause
 
 
 def read_state(file: Path) -> PlanState:
@@ -175,10 +178,22 @@ def read_state(file: Path) -> PlanState:
 def _graph(plain: Mapping[str, Any]) -> GraphState:
     return GraphState(
         plain["role"],
-        tuple(KernelState(**_tuples(k)) for k in plain["kernels"]),
-        tuple(WallState(**w) for w in plain["walls"]),
+        tuple(_made(KernelState, k) for k in plain["kernels"]),
+        tuple(_made(WallState, w) for w in plain["walls"]),
         plain["fallback"],
     )
+
+
+def _made(cls: type[State], plain: Mapping[str, Any]) -> State:
+    """An object of flat fields; raises TypeError where a value is not of its field's type."""
+    values = _tuples(plain)
+    made = cls(**values)
+    for name, hint in get_type_hints(cls).items():
+        value = getattr(made, name)
+        fits = isinstance(value, tuple if get_origin(hint) is tuple else hint)
+        if not fits or (isinstance(value, tuple) and not all(isinstance(item, get_args(hint)[0]) for item in value)):
+            raise TypeError(f"{name} is {plain.get(name)!r}")
+    return made
 
 
 def _tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
