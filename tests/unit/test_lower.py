@@ -14,7 +14,7 @@ from fusewise.ir.rounding import NUMPY, round_bf16
 from fusewise.ir.sizes import contiguous_strides, symbol
 from fusewise.lower.build import build_kernel
 from fusewise.lower.interp import run_kernel
-from fusewise.lower.kernel import Load
+from fusewise.lower.kernel import Compute, Load
 from fusewise.plan.cost import Machine
 from fusewise.plan.plan import KernelStep, Plan, make_plan
 from fusewise.plan.schedule import choose_cpp_schedule
@@ -211,6 +211,29 @@ def test_pad_cat_gather_iota() -> None:
     picked = b.gather(table, rows, 0, (5, 6), (None, affine.axis("o1")), index_at)
     mask = b.iota((5, 6), 1) <= b.iota((5, 6), 0)
     agree(b.finish([b.where(mask, picked, float("-inf")), softmax(b, b.where(mask, picked, -1e4))]))
+
+
+def test_an_element_that_many_shifts_reach_is_computed_once() -> None:
+    """A stencil in steps: its points grow with the square of the steps, the ways through them with the power."""
+    b = Builder()
+    x = b.input((5, 40), F32)
+    for step in range(4):
+        if step % 2:
+            low, high = b.pad(x, (0, 1), (0, 0), 0.5), b.pad(x, (0, 0), (0, 1), 0.5)
+            left, right = b.slice(low, 1, 0, 40), b.slice(high, 1, 1, 40)
+        else:
+            left = b.cat([b.slice(x, 1, 39, 1), b.slice(x, 1, 0, 39)], 1)
+            right = b.cat([b.slice(x, 1, 1, 39), b.slice(x, 1, 0, 1)], 1)
+        down = b.slice(b.pad(x, (1, 0), (0, 0), 0.0), 0, 0, 5)
+        x = b.op("tanh", left - right * 2.0 + x) + down
+    plan = agree(b.finish([x]))
+    most = 0
+    for one in plan.kernels:
+        kernel = build_kernel(plan.graph, one.region, one.writes, plan.layouts, "k", choose_cpp_schedule, False)
+        of_tanh = [i for i in kernel.body if isinstance(i, Compute) and i.op == "tanh"]
+        most = max(most, len(of_tanh))
+    places = sum((2 * k + 1) * (k + 1) for k in range(4))
+    assert most <= places, "as many as there are places, at each step, from which the last step is reached"
 
 
 def test_masked_loads_read_nothing_where_the_mask_is_off() -> None:

@@ -296,7 +296,9 @@ class _Lowering:
         inside: int | None = None
         for index, size in zip(where, source.shape, strict=True):
             inside = self.both(inside, self._inside(index, 0, size))
-        value = self.value(source.id, where, self.both(mask, inside))
+        # Lying in the source makes a read safe, whatever was passed on the way. With those conditions in the mask as well,
+        # an element that a chain of n shifts reaches in 3^n ways would be computed as often.
+        value = self.value(source.id, where, inside)
         if inside is None:
             return value
         fill = self.const(node.attr("value").value, node.dtype)
@@ -306,6 +308,10 @@ class _Lowering:
         dim = node.attr("dim")
         result: int | None = None
         start: Size = 0
+        beside: int | None = None  # the mask of the other dims, which all parts have alike; as in `_pad`
+        for d, (index, size) in enumerate(zip(at, node.shape, strict=True)):
+            if mask is not None and d != dim:
+                beside = self.both(beside, self._inside(index, 0, size))
         parts: list[tuple[int, int | None]] = []
         for position, arg in enumerate(node.args):
             stop = start + self.graph[arg].shape[dim]
@@ -313,7 +319,7 @@ class _Lowering:
                 continue
             inside = self._inside(at[dim], start, stop)
             where = operand_at(self.graph, node, position, at, self.region.axes)
-            parts.append((self.value(arg, where, self.both(mask, inside)), inside))
+            parts.append((self.value(arg, where, self.both(beside, inside)), inside))
             start = stop
         for value, inside in reversed(parts):
             if result is None or inside is None:
