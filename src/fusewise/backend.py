@@ -95,6 +95,15 @@ class Backend:
             return gm.forward
         return compiled
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Backend:
+        """Itself: a copy of a compiled module goes on with the same backend, as Dynamo tells them apart by identity."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self is _backends.get(self._options):
+            return backend_for, (self._options,)
+        return Backend, (self._options, self._compile_graph)
+
     def reset(self) -> None:
         """Forgets which warnings were given; `torch._dynamo.reset()` calls it."""
         with self._lock:
@@ -163,13 +172,13 @@ def _allow_backward_twice() -> None:
         metadata.bw_donated_idxs = []
 
 
-def backend_for(options: Options) -> Backend:
-    """The one backend object for these options."""
+def backend_for(options: Options | None) -> Backend:
+    """The one backend object for these options; None: `fusewise`, which takes those of each call."""
     with _lock:
         return _backends.setdefault(options, Backend(options))
 
 
-_backends: dict[Options, Backend] = {}
-_lock = threading.Lock()
-
 fusewise = Backend()
+
+_backends: dict[Options | None, Backend] = {None: fusewise}
+_lock = threading.Lock()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
+import pickle
 import threading
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,6 +50,21 @@ def test_entry_point_names_the_backend() -> None:
 def test_one_backend_object_for_equal_options() -> None:
     assert backend_for(Options(policy="conservative")) is backend_for(Options(policy="conservative"))
     assert backend_for(Options()) is not backend_for(Options(policy="conservative"))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_a_copy_of_a_compiled_module_has_the_same_backend(again: Callable[[Any], Any]) -> None:
+    for chosen in (fusewise, backend_for(Options(policy="conservative"))):
+        assert again(chosen) is chosen
+        module = torch.compile(torch.nn.Linear(3, 2), backend=chosen)
+        x = torch.randn(4, 3)
+        twin = again(module)
+        torch.testing.assert_close(twin(x), module(x))
+        with torch.no_grad():
+            twin.weight.zero_()
+        assert not torch.equal(twin(x), module(x)), "parameters of its own"
+    other = Backend(Options(), repr)  # type: ignore[arg-type]
+    assert again(other)._compile_graph is repr
 
 
 def test_a_second_compile_with_the_same_options_compiles_nothing_new() -> None:

@@ -296,8 +296,8 @@ class _Lowering:
         inside: int | None = None
         for index, size in zip(where, source.shape, strict=True):
             inside = self.both(inside, self._inside(index, 0, size))
-        # Lying in the source makes a read safe, whatever was passed on the way. With those conditions in the mask as well,
-        # an element that a chain of n shifts reaches in 3^n ways would be computed as often.
+        # Lying in the source makes a read safe, whatever was passed on the way. With those conditions in the mask as
+        # well, an element that a chain of n shifts reaches in 3^n ways would be computed as often.
         value = self.value(source.id, where, inside)
         if inside is None:
             return value
