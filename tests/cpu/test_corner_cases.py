@@ -151,6 +151,21 @@ def test_equal_results_are_kept_apart() -> None:
     outs[0].fill_(9)
     assert bool((outs[1] == 1).all()) and bool((outs[2] == 1).all())
 
+    # PyTorch's pooling gives a channels-last tensor by `as_strided`, which runs as PyTorch's own op
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    pooled, mean = torch.compile(lambda x: (F.adaptive_avg_pool2d(x, 1), x.mean((2, 3), True)), backend=STRICT)(x)
+    wanted = mean.clone()
+    pooled.zero_()
+    assert torch.equal(mean, wanted)
+
+
+def test_a_nested_tensor() -> None:
+    rows = [torch.randn(2, 4), torch.randn(3, 4)]
+    found = torch.compile(lambda n: n * 2 + 1, backend=STRICT)(torch.nested.nested_tensor(rows, layout=torch.jagged))
+    assert found.is_nested
+    for one, row in zip(found.unbind(), rows, strict=True):
+        torch.testing.assert_close(one, row * 2 + 1)
+
 
 def test_the_same_tensor_twice_and_two_views_of_one() -> None:
     def add(a: torch.Tensor, b: torch.Tensor) -> Out:

@@ -34,8 +34,16 @@ from fusewise.capture.captured import (
 from fusewise.capture.decompose import pieces_of
 from fusewise.capture.origin import origin_of, target_name
 from fusewise.capture.scans import scan_along_rows
-from fusewise.capture.schema import Argument, arguments_of, has_other_strides, is_size_like, makes_views, viewed_operand
-from fusewise.capture.symbols import Symbols
+from fusewise.capture.schema import (
+    Argument,
+    arguments_of,
+    has_effect,
+    has_other_strides,
+    is_size_like,
+    makes_views,
+    viewed_operand,
+)
+from fusewise.capture.symbols import Symbols, is_ragged
 from fusewise.capture.types import TO_IR, carried, computable, has_double
 from fusewise.errors import IRError, Unsupported
 from fusewise.ir.builder import Builder, Value
@@ -142,7 +150,7 @@ class _Importer:
             value = self._tensor(argument)
             self.env[node] = value
             return TensorInput(value.node.attr("position"))
-        if isinstance(argument, (int, torch.SymInt)) and not isinstance(argument, bool):
+        if isinstance(argument, (int, torch.SymInt)) and not isinstance(argument, bool) and not is_ragged(argument):
             size = self.symbols.size(argument)
             self.env[node] = size
             return SizeInput(size)
@@ -185,7 +193,7 @@ class _Importer:
             return
         if "val" not in node.meta:
             raise Unsupported(f"{target_name(node)} without a description of its result")
-        if _has_effect(node):
+        if has_effect(node):
             raise Unsupported(f"{target_name(node)} has an effect")
         if not node.users:
             return
@@ -499,7 +507,10 @@ class _Importer:
     def _own(self, value: Value, root: Node, owner: dict[int, Node]) -> Value:
         """`value`, or a copy where it would share memory with a tensor that eager keeps apart from it."""
         base = self.b.nodes[value.id]
-        while base.op in ("view", "reshape", "bitcast"):
+        # a result of a PyTorch op may lie in the memory of what the op reads, as that of `as_strided` does
+        while base.op in ("view", "reshape", "bitcast", "opaque") or (
+            base.op == "result" and self.b.nodes[base.args[0]].has("aliases")
+        ):
             base = self.b.nodes[base.args[0]]
         if owner.setdefault(base.id, root) is root:
             return value
@@ -565,18 +576,6 @@ _PRODUCTS = ("mm.", "mv.", ".dot.", "convolution", "attention", "_linear", "_rnn
 
 def _is_symbolic(value: Any) -> bool:
     return isinstance(value, sympy.Basic)
-
-
-def _has_effect(node: Node) -> bool:
-    """True for a call that must run even where nobody reads its result.
-
-    torch also counts collectives, whose results carry their order, and draws of random numbers.
-    """
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
-        return node.is_impure()
-    ordered = target.namespace == "_c10d_functional" or torch.Tag.nondeterministic_seeded in target.tags
-    return not ordered and node.is_impure()
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -95,3 +95,15 @@ def has_other_strides(node: Node) -> bool:
 def _falls(outer: int | torch.SymInt, inner: int | torch.SymInt) -> bool:
     """True where strides are surely in order; sizes that change are taken to be."""
     return not (isinstance(outer, int) and isinstance(inner, int)) or outer >= inner
+
+
+def has_effect(node: Node) -> bool:
+    """True for a call that must run even where nobody reads its result.
+
+    torch also counts collectives, whose results carry their order, and draws of random numbers.
+    """
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable:
+        return node.is_impure()
+    ordered = target.namespace == "_c10d_functional" or torch.Tag.nondeterministic_seeded in target.tags
+    return not ordered and node.is_impure()

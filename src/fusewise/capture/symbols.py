@@ -54,6 +54,8 @@ class Symbols:
         """A size; raises `Unsupported` where it is not known before the call."""
         if isinstance(value, int):
             return int(value)
+        if is_ragged(value):
+            raise Unsupported("the size of a nested tensor's ragged dim")
         return self._convert(value.node.expr, value.node.shape_env)
 
     def sizes(self, values: Sequence[int | torch.SymInt]) -> tuple[Size, ...]:
@@ -127,6 +129,11 @@ class Symbols:
             text = PythonPrinter().doprint(given)
             self._builder.symbol(name, SymbolInfo(hint=_hint(expr, env), definition=text, low=low, high=high))
         return symbol(name)
+
+
+def is_ragged(value: int | torch.SymInt) -> bool:
+    """True for the size of a nested tensor's ragged dim: it stands for several numbers, and is none itself."""
+    return isinstance(value, torch.SymInt) and bool(value.node.is_nested_int())
 
 
 def hint_of(value: int | torch.SymInt) -> int:
