@@ -158,6 +158,13 @@ def test_equal_results_are_kept_apart() -> None:
     pooled.zero_()
     assert torch.equal(mean, wanted)
 
+    # a kernel cannot copy complex numbers
+    a = torch.randn(4, 2)
+    with pytest.warns(UserWarning, match="a copy of complex64"):
+        doubled, z = torch.compile(lambda a: (a * 2, torch.view_as_complex(a * 2)), backend="fusewise")(a)
+    z.zero_()
+    assert torch.equal(doubled, a * 2)
+
 
 def test_a_nested_tensor() -> None:
     rows = [torch.randn(2, 4), torch.randn(3, 4)]

@@ -44,7 +44,7 @@ from fusewise.capture.schema import (
     viewed_operand,
 )
 from fusewise.capture.symbols import Symbols, is_ragged
-from fusewise.capture.types import TO_IR, carried, computable, has_double
+from fusewise.capture.types import TO_IR, TO_TORCH, carried, computable, has_double
 from fusewise.errors import IRError, Unsupported
 from fusewise.ir.builder import Builder, Value
 from fusewise.ir.dtypes import BOOL, F32, F64, I64, DType
@@ -514,6 +514,8 @@ class _Importer:
             base = self.b.nodes[base.args[0]]
         if owner.setdefault(base.id, root) is root:
             return value
+        if value.dtype.name not in TO_TORCH:
+            raise Unsupported(f"a copy of {value.dtype.name}, for a result that eager keeps apart from another")
         self.b.origin = origin_of(root)
         copy = self._copy(value)
         if value.id in self.strides:
