@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fusewise.commands.options import split_names
 from fusewise.commands.targets import load_target
 from fusewise.errors import UnknownName, UsageError
 
@@ -44,6 +45,16 @@ class Failing(torch.nn.Module):
 
 class NoCall:
     pass
+
+async def later(x):
+    return x
+
+def parts(x):
+    yield x
+
+class Stream(torch.nn.Module):
+    def forward(self, x):
+        yield x
 
 net = Net()
 number = 3
@@ -118,6 +129,9 @@ def test_meta_inputs_for_a_plan(file: Path) -> None:
         ("scal", [], "Did you mean scale"),
         ("number", [], "is of type int, not a function"),
         ("Sized", ["x:f32[2]"], "is a class that needs arguments"),
+        ("later", ["x:f32[2]"], "is a coroutine"),
+        ("parts", ["x:f32[2]"], "is a generator"),
+        ("Stream", ["x:f32[2]"], "is a generator"),
         ("Failing", ["x:f32[2]"], "Failing cannot be made: ValueError: no weights"),
         ("NoCall", ["x:f32[2]"], "NoCall makes cannot be called"),
         ("scale", ["x:f32[99999999999999999999]"], r"x\[99999999999999999999\] cannot be made"),
@@ -231,3 +245,9 @@ def test_a_file_with_the_name_of_a_library_harms_nobody(file: Path) -> None:
     import json as again
 
     assert again is json and json.loads("1") == 1
+
+
+def test_an_option_that_names_nothing_is_refused() -> None:
+    assert split_names(None) == [] and split_names(["a, b", "c"]) == ["a", "b", "c"]
+    with pytest.raises(UsageError, match="',' names nothing"):
+        split_names([","])

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from fusewise.errors import UsageError
+
 TargetArgument = Annotated[str, typer.Argument(help="FILE.py:NAME or module:NAME.", show_default=False)]
 InputOption = Annotated[
     list[str] | None,
@@ -18,5 +20,10 @@ InferenceOption = Annotated[
 
 
 def split_names(texts: list[str] | None) -> list[str]:
-    """Names given by repeating an option, or in one text with commas between them."""
-    return [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
+    """Names given by repeating an option, or in one text with commas between them; a text without one is refused."""
+    names = [name.strip() for text in texts or () for name in text.split(",") if name.strip()]
+    if texts and not names:
+        raise UsageError(
+            f"{texts[0]!r} names nothing.", "Write names with commas between them, or leave the option out."
+        )
+    return names

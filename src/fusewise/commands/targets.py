@@ -163,6 +163,13 @@ def _reason(cause: BaseException, path: Path | None = None) -> str:
     return f"{problem} at line {own[-1]}" if own else problem
 
 
+_NOT_OF_TENSORS = (
+    ("coroutine", inspect.iscoroutinefunction),
+    ("generator", inspect.isgeneratorfunction),
+    ("generator", inspect.isasyncgenfunction),
+)
+
+
 def _function(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
     found: Any = module
     for part in name.split("."):
@@ -182,6 +189,10 @@ def _function(module: ModuleType, place: str, name: str) -> Callable[..., Any]:
             raise UsageError(f"{place}:{name} cannot be made: {_reason(cause)}") from cause
         if not callable(found):
             raise UsageError(f"what {place}:{name} makes cannot be called.", "Name a method of an object: NAME.method")
+    called = getattr(found, "forward", found)
+    for kind, is_of_kind in _NOT_OF_TENSORS:
+        if is_of_kind(called):
+            raise UsageError(f"{place}:{name} is a {kind}: what it computes is not what a call of it returns.")
     function: Callable[..., Any] = found
     return function
 

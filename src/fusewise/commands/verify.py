@@ -17,7 +17,7 @@ from fusewise.commands.common import (
     progress_bar,
     say,
 )
-from fusewise.commands.options import InferenceOption, InputOption, PolicyOption
+from fusewise.commands.options import InferenceOption, InputOption, PolicyOption, split_names
 from fusewise.errors import EnvironmentFailure, UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -118,16 +118,12 @@ def prove_ops(
 
     check_output(out)
     with progress_bar(silent=silent) as show:
-        report = prove(device, _names(ops), _names(dtypes), inputs, unclaimed, show)
+        report = prove(device, split_names([ops] if ops else None), split_names([dtypes]), inputs, unclaimed, show)
     if out is not None:
         out.write_text(report.to_json() + "\n", encoding="utf-8")
         if not silent:
             say(f"wrote {out}")
     return report
-
-
-def _names(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _show(proof: ExhaustiveReport | UnfusedProof, json: bool) -> None:
