@@ -544,6 +544,24 @@ def test_two_kernels_of_one_name_are_refused() -> None:
         unit([kernel, kernel])
 
 
+def scaled(name: str, factor: float) -> Make:
+    m = Make(name, [Axis("x0", 100)], "x0")
+    m.store("o", at(("x0", 1)), m.op("mul", m.load("a", F32, at(("x0", 1))), m.const(factor, F32)))
+    return m
+
+
+def test_kernels_that_differ_in_their_names_alone_are_compiled_once() -> None:
+    kernels = [scaled("first", 3.0).done(), scaled("second", 3.0).done(), scaled("third", 5.0).done()]
+    source = unit(kernels)
+    assert source.count("fw::load") == 2 and source.count('alias("first")') == 1
+    built = build(source)
+    x = np.arange(100, dtype=np.float32)
+    for kernel, factor in zip(kernels, (3, 3, 5), strict=True):
+        out = np.empty_like(x)
+        assert built.function(kernel.name)(x.ctypes.data, out.ctypes.data) == 0
+        np.testing.assert_array_equal(out, x * factor)
+
+
 def test_unknown_op_is_unsupported() -> None:
     m = Make("unknown", [Axis("x0", 4)], "x0")
     m.store("o", at(("x0", 1)), m.op("fmod", m.load("a", BOOL, at(("x0", 1)))))

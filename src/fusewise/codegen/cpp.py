@@ -29,11 +29,23 @@ LONG_COLUMN = 64
 
 
 def unit(kernels: Sequence[Kernel]) -> str:
-    """The C++ source of the kernels; `Unsupported` for an op without a C++ form, `IRError` for a broken kernel."""
+    """The C++ source of the kernels; `Unsupported` for an op without a C++ form, `IRError` for a broken kernel.
+
+    Of kernels that differ in their names alone, as of a model's layers or an optimiser's tensors, the first one is
+    compiled and the others are names of it.
+    """
     names = [k.name for k in kernels]
     if len(set(names)) != len(names):
         raise IRError(f"two kernels of one unit share a name: {min(n for n in names if names.count(n) > 1)}")
-    return "\n\n".join([f'#include "{HEADER}"', *map(_function, kernels)]) + "\n"
+    functions: dict[str, str] = {}
+    texts: list[str] = []
+    for kernel in kernels:
+        text, name = _function(kernel), identifier(kernel.name)
+        same = functions.setdefault(text.replace(f" {name}(", " (", 1), name)
+        if same != name:
+            text = f'extern "C" int64_t {name}({", ".join(parameters(kernel))}) __attribute__((alias("{same}")));'
+        texts.append(text)
+    return "\n\n".join([f'#include "{HEADER}"', *texts]) + "\n"
 
 
 def parameters(kernel: Kernel) -> list[str]:

@@ -43,7 +43,7 @@ FLAGS = (
 Kernel = Callable[..., int]
 """Takes the addresses of the buffers, then the sizes; 0: done, 1 + id: that check failed, -1: memory is out."""
 
-_FUNCTION = re.compile(r'^extern "C" int64_t (\w+)\(([^)]*)\) \{', re.MULTILINE)
+_FUNCTION = re.compile(r'^extern "C" int64_t (\w+)\(([^)]*)\) (?:\{|__attribute__)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
