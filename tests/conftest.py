@@ -30,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Set before any test module is imported: kernels may be compiled at import. Workers of pytest-xdist
     # inherit the folders of the process that started them.
     os.environ["FUSEWISE_CHECK"] = "1"
+    os.environ.pop("COLUMNS", None)  # pytest-xdist sets it; what commands print depends on it
     if not hasattr(config, "workerinput"):
         scratch = Path(tempfile.mkdtemp(prefix="fusewise-tests-"))
         config.stash[SCRATCH] = scratch
