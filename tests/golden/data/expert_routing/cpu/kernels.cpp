@@ -128,39 +128,7 @@ extern "C" int64_t fused_index_1(const int64_t* __restrict in0, const float* __r
   return status;
 }
 
-extern "C" int64_t fused_index_2(const int64_t* __restrict in0, const float* __restrict in1, float* __restrict out2) {
-  const int64_t n_x0 = 32;
-  const int64_t n_x1 = 16384;
-  if (n_x0 == 0 || n_x1 == 0) return 0;
-  int64_t status = 0;
-  const int64_t blocks = fw::ceil_div(n_x1, 4096);
-  const int64_t points = n_x0 * blocks;
-  #pragma omp parallel if (points > 1)
-  {
-    const fw::Share mine = fw::share(points);
-    int64_t block = mine.begin % blocks;
-    int64_t x0 = mine.begin / blocks;
-    for (int64_t point = mine.begin; point < mine.end; ++point, fw::count_up(block, blocks, x0)) {
-      const int64_t v0 = in0[x0];
-      const bool v3 = fw::lt(v0, INT64_C(0));
-      const int64_t v4 = v0 + INT64_C(8);
-      const int64_t v5 = fw::select(v3, v4, v0);
-      const bool v6 = fw::ge(v5, INT64_C(0));
-      const bool v7 = fw::lt(v5, INT64_C(8));
-      const bool v8 = static_cast<bool>(v6 & v7);
-      if (__builtin_expect(!v8, 0)) {
-        fw::fail(status, 9);
-        continue;
-      }
-      const int64_t begin = block * 4096;
-      fw::vectors(begin, fw::least(n_x1, begin + 4096), [&](int64_t x1, auto lanes) FW_BODY {
-        const auto v10 = fw::load_where<float>(in1 + (x1 + 16384*v5), fw::splat_mask(v8), 0x0.0p+0f, lanes);
-        fw::store<float>(out2 + (16384*x0 + x1), v10, lanes);
-      });
-    }
-  }
-  return status;
-}
+extern "C" int64_t fused_index_2(const int64_t* __restrict in0, const float* __restrict in1, float* __restrict out2) __attribute__((alias("fused_index_0")));
 
 extern "C" int64_t fused_zeros_like_0(float* __restrict out0) {
   const int64_t n_x0 = 8192;
