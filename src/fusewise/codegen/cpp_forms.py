@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fusewise.codegen.rounding import Form, users_of
+from fusewise.codegen.rounding import Form, one_plus_exp_of, through_rounding, users_of
 from fusewise.ir.dtypes import BF16, F32
-from fusewise.lower.kernel import Compute, Const, Kernel, result_dtype
+from fusewise.lower.kernel import Compute, Kernel, result_dtype
 
 
 def joint_forms(kernel: Kernel) -> dict[int, Form]:
@@ -19,15 +19,12 @@ def joint_forms(kernel: Kernel) -> dict[int, Form]:
     for number, instr in enumerate(kernel.body):
         if not (isinstance(instr, Compute) and instr.dtype == F32):
             continue
-        match instr.op, [kernel.body[a] for a in instr.args]:
-            case "cast", [Compute(op="cast", dtype=dtype, args=(source,))] if dtype == BF16:
-                if result_dtype(kernel.body[source]) == F32:
-                    forms[number] = Form("fw::rounded_bf16({0})", (source,))
-            case "add", [Const(value=1.0), Compute(op="exp", args=args)] | [
-                Compute(op="exp", args=args),
-                Const(value=1.0),
-            ]:
-                forms[number] = Form("fw::one_plus_exp({0})", args)
+        source, rounded = through_rounding(kernel, number)
+        exponent = one_plus_exp_of(kernel, number)
+        if rounded == BF16 and result_dtype(kernel.body[source]) == F32:
+            forms[number] = Form("fw::rounded_bf16({0})", (source,))
+        elif exponent is not None:
+            forms[number] = Form("fw::one_plus_exp({0})", (exponent,))
     return forms
 
 

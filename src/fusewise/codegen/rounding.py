@@ -81,7 +81,7 @@ def joint_forms(kernel: Kernel, half: frozenset[int]) -> dict[int, Form]:
         elif instr.op == "tanh" and all(_needs_absolute(kernel, users, u, number) for u in users[number]):
             argument, text = _argument(kernel, instr.args[0])
             forms[number] = Form(f"lib.fast_tanh_absolute{text}", (argument,))
-        elif instr.op == "div" and _is_one_plus_exp(kernel, instr.args[1]):
+        elif instr.op == "div" and one_plus_exp_of(kernel, instr.args[1]) is not None:
             forms[number] = Form("lib.fast_div({0}, {1})", instr.args)
     return forms
 
@@ -152,7 +152,7 @@ def scaled_masks(kernel: Kernel) -> dict[int, Form]:
             scale = _constant(kernel, other)
             if scale is None or not 0.0 < scale < math.inf:
                 continue
-            inner, rounded = _through_rounding(kernel, value)
+            inner, rounded = through_rounding(kernel, value)
             product = kernel.body[inner]
             if not (isinstance(product, Compute) and product.op == "mul" and product.dtype == F32):
                 continue
@@ -163,7 +163,7 @@ def scaled_masks(kernel: Kernel) -> dict[int, Form]:
     return forms
 
 
-def _through_rounding(kernel: Kernel, value: int) -> tuple[int, DType | None]:
+def through_rounding(kernel: Kernel, value: int) -> tuple[int, DType | None]:
     """(source, type) where `value` is an f32 rounded to a 16-bit type and widened again; else (value, None)."""
     instr = kernel.body[value]
     if isinstance(instr, Compute) and instr.op == "cast":
@@ -354,12 +354,12 @@ def _needs_absolute(kernel: Kernel, users: tuple[tuple[int, ...], ...], user: in
     return other is not None and abs(other) >= 1.0
 
 
-def _is_one_plus_exp(kernel: Kernel, value: int) -> bool:
-    """True where the value is 1 + exp(...): at least 1, and a quotient by more than 2^126 may be 0."""
+def one_plus_exp_of(kernel: Kernel, value: int) -> int | None:
+    """x where the value is 1 + exp(x), which is at least 1: a quotient by more than 2^126 may be 0; else None."""
     instr = kernel.body[value]
-    if not (isinstance(instr, Compute) and instr.op == "add"):
-        return False
-    return any(
-        _constant(kernel, a) == 1.0 and isinstance(e := kernel.body[b], Compute) and e.op == "exp"
-        for a, b in (instr.args, instr.args[::-1])
-    )
+    if isinstance(instr, Compute) and instr.op == "add":
+        for one, other in (instr.args, instr.args[::-1]):
+            function = kernel.body[other]
+            if _constant(kernel, one) == 1.0 and isinstance(function, Compute) and function.op == "exp":
+                return function.args[0]
+    return None
