@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -104,6 +104,9 @@ class Make:
         return self.put(Reduce(op, arg, dtype, position, over_loop=over_loop))
 
     def random(self, kind: str, seed: int, element: Index, slot: int, keep_prob: float, dtype: DType) -> int:
+        given = self.body[seed]
+        if isinstance(given, Load):
+            self.buffers[given.buffer] = replace(self.buffers[given.buffer], seed=True)
         return self.put(Random(kind, seed, element, slot, keep_prob, dtype))  # type: ignore[arg-type]
 
     def check(self, cond: int, mask: int | None = None) -> int:

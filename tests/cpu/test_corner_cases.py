@@ -702,7 +702,7 @@ def test_masks_are_the_same_whatever_is_fused() -> None:
 
 def test_every_bit_of_a_seed_counts() -> None:
     def fn(seed: torch.Tensor) -> torch.Tensor:
-        return torch.ops.fusewise.keep(seed, 3, [1021], 0.5)
+        return torch.ops.fusewise.keep(seed, torch.device("cpu"), 3, [1021], 0.5)
 
     compiled = torch.compile(fn, backend=STRICT)
     found = []

@@ -35,7 +35,7 @@ def launcher(kernel: Kernel, exact: bool) -> Launcher:
 
 
 def launch(run: Callable[..., object], kernel: Kernel, held: dict[str, torch.Tensor], case: Case) -> None:
-    pointers = [held[b.name].data_ptr() for b in kernel.buffers]
+    pointers = [held[b.name].cpu() if b.seed else held[b.name].data_ptr() for b in kernel.buffers]
     run(torch.cuda.current_stream().cuda_stream, *pointers, *(case.sizes[s] for s in kernel.sizes))
     torch.cuda.synchronize()
 

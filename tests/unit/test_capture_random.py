@@ -17,6 +17,7 @@ from fusewise.capture.origin import target_name
 from fusewise.ir import philox
 from tests.capture_oracle import backend
 
+CPU = torch.device("cpu")
 SEEDS = [0, 1, -1, 2**62 + 12345, -(2**63)]
 
 
@@ -37,22 +38,22 @@ def test_ops_draw_the_bits_of_the_reference(seed: int, shape: tuple[int, ...]) -
     given = torch.tensor(seed)
     element = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
     unsigned = seed & 0xFFFFFFFFFFFFFFFF
-    kept = torch.ops.fusewise.keep(given, 3, list(shape), 0.7)
+    kept = torch.ops.fusewise.keep(given, CPU, 3, list(shape), 0.7)
     np.testing.assert_array_equal(kept.numpy(), philox.keep(unsigned, 3, element, 0.7))
-    drawn = torch.ops.fusewise.uniform(given, 5, list(shape))
+    drawn = torch.ops.fusewise.uniform(given, CPU, 5, list(shape))
     np.testing.assert_array_equal(drawn.numpy(), philox.uniform(unsigned, 5, element))
 
 
 @pytest.mark.parametrize(("keep_prob", "share"), [(0.0, 0.0), (1.0, 1.0), (0.25, 0.25)])
 def test_keep_holds_its_probability(keep_prob: float, share: float) -> None:
-    kept = torch.ops.fusewise.keep(torch.tensor(11), 0, [200, 1000], keep_prob)
+    kept = torch.ops.fusewise.keep(torch.tensor(11), CPU, 0, [200, 1000], keep_prob)
     assert kept.float().mean().item() == pytest.approx(share, abs=0.004)
 
 
 def test_seed_follows_the_generator() -> None:
     def draw() -> list[int]:
         torch.manual_seed(7)
-        return [int(torch.ops.fusewise.seed(torch.device("cpu"))) for _ in range(3)]
+        return [int(torch.ops.fusewise.seed(CPU)) for _ in range(3)]
 
     first = draw()
     assert first == draw() and len(set(first)) == 3
@@ -60,18 +61,18 @@ def test_seed_follows_the_generator() -> None:
 
 def test_fake_kernels_agree_with_the_real_ones() -> None:
     with FakeTensorMode():
-        fake = torch.ops.fusewise.keep(torch.ops.fusewise.seed(torch.device("cpu")), 0, [3, 4], 0.5)
-        drawn = torch.ops.fusewise.uniform(torch.ops.fusewise.seed(torch.device("cpu")), 0, [3, 4])
-    real = torch.ops.fusewise.keep(torch.tensor(1), 0, [3, 4], 0.5)
+        fake = torch.ops.fusewise.keep(torch.ops.fusewise.seed(CPU), CPU, 0, [3, 4], 0.5)
+        drawn = torch.ops.fusewise.uniform(torch.ops.fusewise.seed(CPU), CPU, 0, [3, 4])
+    real = torch.ops.fusewise.keep(torch.tensor(1), CPU, 0, [3, 4], 0.5)
     assert (fake.shape, fake.dtype, fake.stride()) == (real.shape, real.dtype, real.stride())
-    assert drawn.dtype == torch.ops.fusewise.uniform(torch.tensor(1), 0, [3, 4]).dtype
+    assert drawn.dtype == torch.ops.fusewise.uniform(torch.tensor(1), CPU, 0, [3, 4]).dtype
 
 
 def test_slots_number_the_draws_in_program_order_under_one_seed() -> None:
     gm, names = explicit(lambda x: (F.dropout(x, 0.1), torch.rand_like(x), torch.bernoulli(x)), torch.rand(4, 8))
     assert names.count("fusewise.seed.default") == 1
     draws = [n for n in gm.graph.nodes if target_name(n) in ("fusewise.keep.default", "fusewise.uniform.default")]
-    assert [n.args[1] for n in draws] == [0, 1, 2]
+    assert [n.args[2] for n in draws] == [0, 1, 2]
     assert not any("native_dropout" in name or "rand" in name or "bernoulli" in name for name in names)
 
 

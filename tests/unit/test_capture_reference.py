@@ -41,7 +41,8 @@ def test_eager_runs_the_graphs_own_ops() -> None:
 
 def test_an_op_without_a_float64_kernel_runs_in_its_own_type() -> None:
     with FakeTensorMode():
-        gm = make_fx(lambda x: [torch.ops.fusewise.keep(x, 0, [4], 0.5), torch.special.i0(x.to(torch.float16))])(
+        cpu = torch.device("cpu")
+        gm = make_fx(lambda x: [torch.ops.fusewise.keep(x, cpu, 0, [4], 0.5), torch.special.i0(x.to(torch.float16))])(
             torch.empty((), dtype=torch.int64)
         )
     kept, value = run_in_float64(gm, [torch.tensor(3)])

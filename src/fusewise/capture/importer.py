@@ -262,7 +262,7 @@ class _Importer:
         if has_other_strides(node):
             raise Unsupported("its strides follow those of its index, which the trace does not know")
         positional, keyword = arguments_of(node)
-        operands = [self._operand(a) for a in positional]
+        operands = [self._operand(a, moves=special is None) for a in positional]
         keywords = {a.name: self._operand(a) for a in keyword}
         results = list(value) if isinstance(value, (tuple, list)) else [value]
         specs = tuple(self._spec(r) if isinstance(r, torch.Tensor) else None for r in results)
@@ -299,12 +299,13 @@ class _Importer:
         values = [self._settle(v, s) for v, s in zip(narrow, specs, strict=True)]
         return tuple(values) if isinstance(value, (tuple, list)) else values[0]
 
-    def _operand(self, argument: Argument) -> Any:
-        """An argument as an expansion takes it."""
+    def _operand(self, argument: Argument, moves: bool = True) -> Any:
+        """An argument as an expansion takes it; `moves`: a scalar of the host on the graph's device."""
 
         def convert(value: Any) -> Any:
             if isinstance(value, Node):
-                value = self._moved(value) if self._is_host_scalar(value.meta.get("val")) else self.env[value]
+                on_host = moves and self._is_host_scalar(value.meta.get("val"))
+                value = self._moved(value) if on_host else self.env[value]
             if isinstance(value, (_Number, _Argument)):
                 raise Unsupported("a Python object that only the run can tell")
             if isinstance(value, (list, tuple)):
@@ -533,17 +534,17 @@ def main_device(gm: GraphModule, arguments: Sequence[Any]) -> torch.device:
     return max(count, key=lambda d: (count[d], d.type != "cpu")) if count else torch.device("cpu")
 
 
-def _keep(b: Builder, seed: Value, slot: int, size: Sequence[Size], keep_prob: float) -> Value:
+def _keep(b: Builder, seed: Value, _device: Any, slot: int, size: Sequence[Size], keep_prob: float) -> Value:
     return b.keep(seed, size, slot, keep_prob)
 
 
-def _uniform(b: Builder, seed: Value, slot: int, size: Sequence[Size]) -> Value:
+def _uniform(b: Builder, seed: Value, _device: Any, slot: int, size: Sequence[Size]) -> Value:
     return b.uniform(seed, size, slot)
 
 
 _ASSERTS = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
 
-# Our own random ops.
+# Our own random ops; their kernels take a seed on the host as it is.
 _SPECIAL: dict[str, Callable[..., Value]] = {
     "fusewise.keep.default": _keep,
     "fusewise.uniform.default": _uniform,

@@ -1,9 +1,10 @@
 """Random ops made explicit: a seed drawn from PyTorch's generator, and masks that are a pure function of it.
 
-`fusewise.seed` draws one 64-bit number for a graph and device from the device's default generator, by an ordinary
-PyTorch random kernel: `torch.manual_seed` holds, and a CUDA graph advances it at each replay. `fusewise.keep` and
-`fusewise.uniform` are pure in (seed, slot, element number) with the bits of `ir.philox`, so that backward draws the
-forward's mask again, whether a kernel of ours or the op below runs it.
+`fusewise.seed` draws one 64-bit number for a graph and device from the device's default generator, so that
+`torch.manual_seed` holds. It stays on the host, and kernels take it as a number: no launch, and nothing to load. While
+a CUDA graph is captured it is a tensor on the GPU instead, made by an ordinary PyTorch random kernel that each replay
+runs anew. `fusewise.keep` and `fusewise.uniform` are pure in (seed, slot, element number) with the bits of
+`ir.philox`, so that backward draws the forward's mask again, whether a kernel of ours or the op below runs it.
 """
 
 from __future__ import annotations
@@ -25,48 +26,77 @@ aten = torch.ops.aten
 
 _library: Any = torch.library.Library("fusewise", "DEF")  # type: ignore[no-untyped-call]
 _library.define("seed(Device device) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
-_library.define("keep(Tensor seed, int slot, SymInt[] size, float keep_prob) -> Tensor")
-_library.define("uniform(Tensor seed, int slot, SymInt[] size) -> Tensor")
+_library.define("keep(Tensor seed, Device device, int slot, SymInt[] size, float keep_prob) -> Tensor")
+_library.define("uniform(Tensor seed, Device device, int slot, SymInt[] size) -> Tensor")
 
 
 def _seed(device: torch.device) -> torch.Tensor:
+    if device.type == "cuda" and not torch.cuda.is_current_stream_capturing():
+        return torch.tensor(_next_number(device))
     # the whole range of int64: None as the upper end
     return torch.empty((), dtype=torch.int64, device=device).random_(-(2**63), None)
 
 
+def _next_number(device: torch.device) -> int:
+    """int64 from the state of a GPU's generator, which moves on as after a kernel that draws one number a thread."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    generator = torch.cuda.default_generators[index]
+    offset = generator.get_offset()
+    generator.set_offset(offset + _OFFSET_STEP)
+    number = _mix(_mix(generator.initial_seed() & _MASK64) + offset // _OFFSET_STEP & _MASK64)
+    return number - (number >> 63 << 64)
+
+
+_OFFSET_STEP = 4  # offsets of PyTorch's generators are multiples of it
+_MASK64 = (1 << 64) - 1
+
+
+def _mix(z: int) -> int:
+    """A bijection of 64-bit numbers that sends neighbours far apart: the step of SplitMix64.
+
+    Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 17.
+    """
+    z = z + 0x9E3779B97F4A7C15 & _MASK64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & _MASK64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & _MASK64
+    return z ^ z >> 31
+
+
 def _seed_fake(device: torch.device) -> torch.Tensor:
-    return torch.empty((), dtype=torch.int64, device=device)
+    return torch.empty((), dtype=torch.int64, device="cpu")
 
 
-def _keep(seed: torch.Tensor, slot: int, size: Sequence[int], keep_prob: float) -> torch.Tensor:
-    words = _philox(seed, slot, -(-prod(size) // 8), stream=0)
+def _keep(seed: torch.Tensor, device: torch.device, slot: int, size: Sequence[int], keep_prob: float) -> torch.Tensor:
+    words = _philox(seed, device, slot, -(-prod(size) // 8), stream=0)
     halves = torch.stack((words & 0xFFFF, words >> 16), dim=-1).flatten()[: prod(size)]
     return (halves < threshold(keep_prob)).view(size)
 
 
-def _keep_fake(seed: torch.Tensor, slot: int, size: Sequence[int], keep_prob: float) -> torch.Tensor:
-    return seed.new_empty(size, dtype=torch.bool)
+def _keep_fake(
+    seed: torch.Tensor, device: torch.device, slot: int, size: Sequence[int], keep_prob: float
+) -> torch.Tensor:
+    return seed.new_empty(size, dtype=torch.bool, device=device)
 
 
-def _uniform(seed: torch.Tensor, slot: int, size: Sequence[int]) -> torch.Tensor:
-    words = _philox(seed, slot, -(-prod(size) // 4), stream=1).flatten()[: prod(size)]
-    return ((words >> 8).to(torch.float32) * 2.0**-24).view(size)
+def _uniform(seed: torch.Tensor, device: torch.device, slot: int, size: Sequence[int]) -> torch.Tensor:
+    words = _philox(seed, device, slot, -(-prod(size) // 4), stream=1)
+    return ((words.flatten()[: prod(size)] >> 8).to(torch.float32) * 2.0**-24).view(size)
 
 
-def _uniform_fake(seed: torch.Tensor, slot: int, size: Sequence[int]) -> torch.Tensor:
-    return seed.new_empty(size, dtype=torch.float32)
+def _uniform_fake(seed: torch.Tensor, device: torch.device, slot: int, size: Sequence[int]) -> torch.Tensor:
+    return seed.new_empty(size, dtype=torch.float32, device=device)
 
 
-def _philox(seed: torch.Tensor, slot: int, blocks: int, stream: int) -> torch.Tensor:
+def _philox(seed: torch.Tensor, device: torch.device, slot: int, blocks: int, stream: int) -> torch.Tensor:
     """The four 32-bit words of each block, int64 of shape (blocks, 4).
 
     int64 products wrap, which keeps the low 64 bits; the arithmetic shift's sign bits are masked off.
     """
-    number = torch.arange(blocks, dtype=torch.int64, device=seed.device)
+    number = torch.arange(blocks, dtype=torch.int64, device=device)
     c0, c1 = number & _MASK, number >> 32
     c2, c3 = torch.full_like(c0, slot & _MASK), torch.full_like(c0, stream)
     k0, k1 = seed & _MASK, (seed >> 32) & _MASK
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS[stream]):
         p0, p1 = c0 * MULTIPLIER[0], c2 * MULTIPLIER[1]
         c0, c2 = ((p1 >> 32) & _MASK) ^ c1 ^ k0, ((p0 >> 32) & _MASK) ^ c3 ^ k1
         c1, c3 = p1 & _MASK, p0 & _MASK
@@ -133,7 +163,7 @@ class _Rewriter:
         value = self.fake(lambda: torch.empty([like.shape[d] for d in order], dtype=dtype, device=like.device))
         slot = self.slots
         self.slots += 1
-        drawn = self.add(node, op, (seed, slot, size, *extra), value)
+        drawn = self.add(node, op, (seed, like.device, slot, size, *extra), value)
         if order == list(range(like.dim())):
             return drawn
         back = [order.index(d) for d in range(like.dim())]

@@ -1,7 +1,11 @@
-"""Random bits as a pure function of (seed, slot, element number): Philox 4x32-10.
+"""Random bits as a pure function of (seed, slot, element number): Philox 4x32.
 
 Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11. Key = the low and high word of the seed; counter =
 (low word, high word of the block number, slot, 0). One call gives four 32-bit words.
+
+Numbers are drawn with 10 rounds, as PyTorch draws them. Decisions to keep an element take 7, the fewest that pass every
+test of BigCrush (table 2 there): what a mask needs, and where kernels with dropout are bound by arithmetic, the
+rounds count.
 
 `keep`: a block serves eight elements, 16 bits each: element e is in block e // 8, word (e mod 8) // 2, the low half
 where e is even. It is kept where its 16 bits are below round(keep_prob x 2^16).
@@ -18,7 +22,7 @@ import numpy.typing as npt
 
 KEY_STEP = (0x9E3779B9, 0xBB67AE85)
 MULTIPLIER = (0xD2511F53, 0xCD9E8D57)
-ROUNDS = 10
+ROUNDS = (7, 10)  # by stream
 
 _Words = npt.NDArray[np.uint64]
 
@@ -31,7 +35,7 @@ def philox(seed: int, slot: int, block: npt.NDArray[np.integer], stream: int) ->
     c2 = np.full_like(c0, slot & 0xFFFFFFFF)
     c3 = np.full_like(c0, stream)
     k0, k1 = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS[stream]):
         p0, p1 = c0 * np.uint64(MULTIPLIER[0]), c2 * np.uint64(MULTIPLIER[1])
         c0, c2 = (p1 >> np.uint64(32)) ^ c1 ^ np.uint64(k0), (p0 >> np.uint64(32)) ^ c3 ^ np.uint64(k1)
         c1, c3 = p1 & mask, p0 & mask

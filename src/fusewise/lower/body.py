@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusewise.errors import IRError
 from fusewise.ir import affine
@@ -136,6 +136,11 @@ class _Lowering:
             self.buffers.append(Buffer(name, described.dtype, role, node, extent))
         return self.buffer_of[key]
 
+    def _mark_seed(self, value: int) -> None:
+        instr = self.instrs[value]
+        if isinstance(instr, Load):
+            self.buffers[instr.buffer] = replace(self.buffers[instr.buffer], seed=True)
+
     def offset(self, node: int, at: At) -> Index:
         total = Index()
         for index, stride in zip(at, self.layouts[node], strict=True):
@@ -220,6 +225,7 @@ class _Lowering:
                 element = Index()
                 for index, stride in zip(at, contiguous_strides(node.shape), strict=True):
                     element = element + index * stride
+                self._mark_seed(args[0])
                 prob = node.attr("keep_prob") if node.op == "keep" else 1.0
                 return self.emit(Random(node.op, args[0], element, node.attr("slot"), prob, node.dtype))
             case "guard":
@@ -362,10 +368,7 @@ class _Lowering:
         used = {i.buffer for n in order if isinstance(i := self.instrs[n], (Load, Store))}
         ranked = sorted(used, key=lambda b: (self.buffers[b].role == "out", b))
         buffer_of = {old: new for new, old in enumerate(ranked)}
-        buffers = tuple(
-            Buffer(f"{b.role}{i}", b.dtype, b.role, b.node, b.extent)
-            for i, b in ((buffer_of[o], self.buffers[o]) for o in ranked)
-        )
+        buffers = tuple(replace(b, name=f"{b.role}{i}") for i, b in ((buffer_of[o], self.buffers[o]) for o in ranked))
         return Body(
             self.region.axes,
             self.region.reduce,

@@ -53,7 +53,9 @@ class KernelTimer:
         launch = Launcher(module([kernel], self.exact), kernel, self.device).launch
         with torch.cuda.device(self.device):
             stream = torch.cuda.current_stream()
-            arguments = [stream.cuda_stream, *(b.data_ptr() for b in buffers), *(hints[s] for s in kernel.sizes)]
+            pairs = zip(buffers, kernel.buffers, strict=True)
+            given = [tensor if buffer.seed else tensor.data_ptr() for tensor, buffer in pairs]
+            arguments = [stream.cuda_stream, *given, *(hints[s] for s in kernel.sizes)]
             for _ in range(_WARMUPS):
                 launch(*arguments)
             samples: list[tuple[Any, Any]] = []

@@ -36,7 +36,8 @@ TORCH_DTYPES: dict[str, torch.dtype] = {
 }
 
 Launch = Callable[..., int | None]
-"""A kernel, called with the data pointers of its buffers and the values of its sizes; nonzero: a check failed."""
+"""A kernel, called with the data pointers of its buffers and the values of its sizes (a GPU's with the tensors of its
+seeds); nonzero: a check failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +289,9 @@ class _Writer:
             return
         if any(step.over for step in launched.steps):
             self._begin_writes()
-        pointers = [f"{self.names[b.node]}.data_ptr()" for b in unit.buffers]
+        # a GPU's launch takes a seed as a tensor, wherever it is
+        named = [(self.names[b.node], b.seed and bool(self.stream)) for b in unit.buffers]
+        pointers = [name if whole else f"{name}.data_ptr()" for name, whole in named]
         arguments = ", ".join(([self.stream] if self.stream else []) + pointers + list(unit.sizes))
         launch = self.object(f"launch_{launched.name}", self.launches[launched.name])
         if self.stream:

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from fusewise.codegen.triton import parameters
 from fusewise.codegen.triton_index import aligned_sizes, make_tile, programs_of
 from fusewise.errors import LaunchFailed
 from fusewise.ir.sizes import hint
@@ -50,7 +51,7 @@ __all__ = [
 class Launcher:
     """One kernel of a generated module on one device; compiled variants are kept for good.
 
-    Call `launch(stream, *pointers, *sizes)`.
+    Call `launch(stream, *pointers, *sizes)`; in a seed's place stands its tensor, of the GPU or of the host.
     """
 
     def __init__(self, source: str, kernel: LaunchUnit, device: torch.device) -> None:
@@ -88,7 +89,8 @@ class Launcher:
         sizes = list(kernel.sizes)
         arguments = ", ".join(["stream", *pointers, *sizes])
         fixed = frozenset().union(*map(aligned_sizes, members_of(kernel)))
-        checked = [*pointers, *sorted(fixed)]
+        seeds = [p for p, buffer in zip(pointers, kernel.buffers, strict=True) if buffer.seed]
+        checked = [*(p for p in pointers if p not in seeds), *sorted(fixed)]
         test = f"({' | '.join(checked)}) & 15" if checked else "False"
         lines = [
             f"def launch({arguments}):",
@@ -99,7 +101,8 @@ class Launcher:
         if torch.cuda.device_count() > 1:
             lines += [f"    if current_device() != {self.index}:", "        with on_device():"]
             lines += [f"            return launch({arguments})"]
-        given = ", ".join(["grid", arguments])
+        lines += [f"    {p}, n{p} = (0, {p}.item()) if {p}.is_cpu else ({p}.data_ptr(), 0)" for p in seeds]
+        given = ", ".join(["grid", arguments, *(f"n{p}" for p in seeds)])
         lines += [f"    if {test}:", f"        general({given})", "    else:", f"        aligned({given})"]
 
         @contextlib.contextmanager
@@ -150,8 +153,7 @@ def grid_of(kernel: LaunchUnit, sizes: Mapping[str, int]) -> int:
 
 def _bind(compiled: Any, kernel: LaunchUnit, index: int) -> Launch:
     """`call(grid, stream, *arguments)` for one loaded variant."""
-    pointers = [f"p{n}" for n in range(len(kernel.buffers))]
-    arguments = ", ".join([*pointers, *kernel.sizes])
+    arguments = ", ".join(parameters(kernel))
     try:
         scope, text = _torch_call(compiled, kernel, index, arguments) or _triton_call(compiled, arguments)
     except Exception as error:
@@ -171,7 +173,8 @@ def _torch_call(compiled: Any, kernel: LaunchUnit, index: int, arguments: str) -
     if static is None or any(scratch) or meta.num_ctas != 1 or torch.version.hip is not None:
         return None
     extra = sum(size is not None for size in scratch)
-    kinds = "O" * len(kernel.buffers) + "l" * len(kernel.sizes) + "O" * extra
+    count = len(kernel.buffers)
+    kinds = "O" * count + "l" * (len(parameters(kernel)) - count) + "O" * extra
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(compiled.asm["cubin"])
         file.flush()

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fusewise.codegen.triton import is_exact, needs_debug
+from fusewise.codegen.triton import is_exact, needs_debug, parameters
 from fusewise.codegen.triton_index import aligned_sizes
 from fusewise.codegen.triton_ops import POINTERS
 from fusewise.config import cache_dir
@@ -170,11 +170,12 @@ def _compile(function: Any, kernel: LaunchUnit, target: GpuTarget, aligned: bool
 
     schedule = members_of(kernel)[0].schedule
     assert isinstance(schedule, TritonSchedule)
-    parameters = [*(b.name for b in kernel.buffers), *kernel.sizes]
-    signature = {b.name: POINTERS[b.dtype] for b in kernel.buffers} | dict.fromkeys(kernel.sizes, "i64")
+    names = parameters(kernel)
+    pointers = {b.name: POINTERS[b.dtype] for b in kernel.buffers}
+    signature = {name: pointers.get(name, "i64") for name in names}
     fixed = frozenset().union(*map(aligned_sizes, members_of(kernel)))
-    multiples = [n for n in parameters if n not in kernel.sizes or n in fixed] if aligned else []
-    attributes = {(parameters.index(n),): [["tt.divisibility", 16]] for n in multiples}
+    multiples = [n for n in names if n in pointers or n in fixed] if aligned else []
+    attributes = {(names.index(n),): [["tt.divisibility", 16]] for n in multiples}
     options: dict[str, Any] = {
         "num_warps": schedule.num_warps,
         # eager's kernels fuse where its compiler chose to; where that matters an explicit fma says so

@@ -504,8 +504,15 @@ reduce_argmin = interpreted(lambda x, p, a, k: _numpy_arg(np.min, x, p, a, k), _
 
 
 @jit
+def seed_of(memory: tl.tensor, number: tl.tensor) -> tl.tensor:
+    """The seed: what `memory` holds, or `number` where that is null."""
+    return tl.load(memory, memory.to(tl.int64, bitcast=True) != 0, other=number)
+
+
+@jit
 def philox(seed: tl.tensor, block: tl.tensor, slot: tl.constexpr, stream: tl.constexpr) -> tl.tensor:
     """Four uint32 words of each block number (int32 or int64); `seed` is a scalar int64."""
+    rounds: tl.constexpr = 7 if stream == 0 else 10
     k0 = seed.to(tl.uint32)
     k1 = (seed >> 32).to(tl.uint32)
     c0 = block.to(tl.uint32)
@@ -515,7 +522,7 @@ def philox(seed: tl.tensor, block: tl.tensor, slot: tl.constexpr, stream: tl.con
         c1 = tl.zeros_like(c0)
     c2 = tl.zeros_like(c0) + slot
     c3 = tl.zeros_like(c0) + stream
-    for _ in tl.static_range(10):
+    for _ in tl.static_range(rounds):
         # one wide product gives both halves
         wide0 = c0.to(tl.uint64) * tl.full((), 0xD2511F53, tl.uint64)
         wide1 = c2.to(tl.uint64) * tl.full((), 0xCD9E8D57, tl.uint64)

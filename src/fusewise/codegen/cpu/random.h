@@ -1,4 +1,4 @@
-// Random bits: Philox 4x32-10 of (seed, slot, element), as in fusewise/ir/philox.py, bit for bit.
+// Random bits: Philox 4x32 of (seed, slot, element), as in fusewise/ir/philox.py, bit for bit.
 #pragma once
 #include "ops.h"
 
@@ -7,6 +7,8 @@ namespace fw {
 constexpr uint32_t PHILOX_STEP0 = 0x9E3779B9u, PHILOX_STEP1 = 0xBB67AE85u;
 constexpr uint64_t PHILOX_MUL0 = 0xD2511F53u, PHILOX_MUL1 = 0xCD9E8D57u;
 
+constexpr int philox_rounds(uint32_t stream) { return stream == 0 ? 7 : 10; }
+
 struct PhiloxWords {
   uint32_t w[4];
 };
@@ -14,7 +16,7 @@ struct PhiloxWords {
 FW_INLINE PhiloxWords philox(uint64_t seed, uint32_t slot, uint64_t block, uint32_t stream) {
   uint32_t c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(block >> 32), c2 = slot, c3 = stream;
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < philox_rounds(stream); ++round) {
     const uint64_t p0 = c0 * PHILOX_MUL0, p1 = c2 * PHILOX_MUL1;
     const uint32_t d0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ k0, d2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ k1;
     c1 = static_cast<uint32_t>(p1);
@@ -74,7 +76,7 @@ FW_INLINE PhiloxLanes philox_lanes(uint64_t seed, uint32_t slot, uint64_t first,
     c3[g] = fill_lanes<Half<uint64_t>>(uint64_t{stream}, Some{});
   }
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < philox_rounds(stream); ++round) {
     const Half<uint64_t> key0 = fill_lanes<Half<uint64_t>>(uint64_t{k0}, Some{});
     const Half<uint64_t> key1 = fill_lanes<Half<uint64_t>>(uint64_t{k1}, Some{});
 #pragma GCC unroll 4
