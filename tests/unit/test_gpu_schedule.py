@@ -103,10 +103,10 @@ def test_few_rows_get_more_warps() -> None:
     assert best(rows(8192, count=8)).num_warps > best(rows(8192)).num_warps
 
 
-def test_rows_of_4096_take_a_warp_for_512_elements() -> None:
+def test_two_rows_of_4096_share_a_program_where_arithmetic_is_light() -> None:
     light = best(rows(4096))
     heavy = best(replace(rows(4096), instructions=90.0))
-    assert (light.num_warps, light.x_block) == (16, 2) and (heavy.num_warps, heavy.x_block) == (8, 1)
+    assert (light.num_warps, light.x_block) == (16, 2) and (heavy.num_warps, heavy.x_block) == (4, 1)
 
 
 def test_two_rows_share_what_the_first_level_cache_cannot_keep() -> None:
@@ -115,7 +115,7 @@ def test_two_rows_share_what_the_first_level_cache_cannot_keep() -> None:
     assert choose_gpu_schedule(near, SMS) == choose_gpu_schedule(plain, SMS)
     first, second = choose_gpu_schedule(far, SMS)[:2]
     assert first == best(plain) and second.x_block == 2
-    assert second.num_warps == 2 * first.num_warps  # as much code for twice the rows
+    assert second.num_warps == 4 * first.num_warps  # half the code for each of the two rows
 
 
 def test_a_row_that_fills_a_multiprocessor_may_be_read_twice() -> None:
@@ -148,7 +148,14 @@ def test_a_transpose_gets_a_square_tile() -> None:
     axes = [parallel("x0", 4096), parallel("x1", 4096)]
     found = best(shape(axes, {"x0": 1 << 24, "x1": 1 << 24}))
     assert (found.y_axes, found.x_axes) == (("x0",), ("x1",))
-    assert found.y_block == found.x_block == 64
+    assert found.y_block == found.x_block == 64 and found.num_warps == 4
+
+
+def test_a_tile_of_a_transpose_spans_several_outer_axes() -> None:
+    """Channels in groups: 16 neighbours of one group are no end, the next group lies behind them."""
+    axes = [parallel("x0", 16), parallel("x1", 32), parallel("x2", 16), parallel("x3", 4096)]
+    found = best(shape(axes, {"x2": 1 << 25, "x3": 1 << 25}))
+    assert (found.y_axes, found.x_axes) == (("x0", "x1", "x2"), ("x3",)) and found.y_block == 64
 
 
 def test_a_loop_over_rows_holds_the_row() -> None:

@@ -75,12 +75,6 @@ def module(kernels: Sequence[LaunchUnit], exact: bool, vendor: ops.Vendor = "nvi
     return "\n\n".join([header, *functions, *launched])
 
 
-def parameters(unit: LaunchUnit) -> list[str]:
-    """Names of a function's parameters: the buffers, the sizes, then each seed as a number."""
-    buffers = unit.buffers
-    return [*(b.name for b in buffers), *unit.sizes, *(b.number for b in buffers if b.seed)]
-
-
 def is_exact(source: str) -> bool:
     """True where `source` was made with `exact`, and so must be compiled with subnormals kept."""
     return _EXACT in source.partition("@triton.jit")[0]
@@ -106,15 +100,13 @@ def _bundle_text(bundle: BundledKernel, functions: Sequence[str]) -> str:
         else:
             starts.append(f"start{number}")
             lines.append(f"    start{number} = {start} + {count}")
-    shared = {memory_of(buffer): buffer for buffer in bundle.buffers}
+    names = {memory_of(buffer): buffer.name for buffer in bundle.buffers}
 
     def dispatch(first: int, end: int, indent: str) -> None:
         if end - first == 1:
             member, start = bundle.members[first], starts[first]
             pid = f"pid - {start}" if isinstance(start, int) else f"(pid - {start}).to(tl.int32)"
-            buffers = [shared[memory_of(b)] for b in member.buffers]
-            numbers = [b.number for b in buffers if b.seed]
-            arguments = ", ".join([pid, *(b.name for b in buffers), *member.sizes, *numbers])
+            arguments = ", ".join([pid, *(names[memory_of(b)] for b in member.buffers), *member.sizes])
             lines.append(f"{indent}{functions[first]}({arguments})")
             return
         middle = (first + end) // 2
@@ -124,7 +116,8 @@ def _bundle_text(bundle: BundledKernel, functions: Sequence[str]) -> str:
         dispatch(middle, end, indent + "    ")
 
     dispatch(0, len(bundle.members), "    ")
-    return f"{_defines(bundle.name)}{', '.join(parameters(bundle))}):\n" + "\n".join(lines) + "\n"
+    parameters = ", ".join([*names.values(), *bundle.sizes])
+    return f"{_defines(bundle.name)}{parameters}):\n" + "\n".join(lines) + "\n"
 
 
 class _Printer(Values):
@@ -133,7 +126,7 @@ class _Printer(Values):
     def text(self, member: bool = False) -> str:
         """The function of the kernel; that of a member of a bundle takes the number of its program as `pid`."""
         kernel = self.kernel
-        taken = ", ".join([*(["pid"] if member else []), *parameters(kernel)])
+        parameters = ", ".join([*(["pid"] if member else []), *(b.name for b in kernel.buffers), *kernel.sizes])
         self._prologue("pid" if member else "tl.program_id(0)")
         persistent = self.schedule.persistent or not kernel.reduce
         if kernel.loop and not persistent:
@@ -146,7 +139,7 @@ class _Printer(Values):
             self._passes(persistent)
         if not self.lines:
             self._line("pass")
-        return f"{_defines(kernel.name)}{taken}):\n" + "\n".join(self.lines) + "\n"
+        return f"{_defines(kernel.name)}{parameters}):\n" + "\n".join(self.lines) + "\n"
 
     def _prologue(self, program: str) -> None:
         for dim in self.tile.dims:
@@ -368,7 +361,7 @@ class _Printer(Values):
     def _load(self, value: int, instr: Load, last: bool) -> None:
         buffer = self.kernel.buffers[instr.buffer]
         if buffer.seed:
-            self._assign(value, f"lib.seed_of({buffer.name}, {buffer.number})")
+            self._assign(value, f"lib.seed_of({buffer.name})")
             return
         shape = self.shapes[value]
         masks = self._mask(shape)

@@ -151,8 +151,8 @@ class _Bundling:
         if (member.threads, member.least_bytes) != (group[0].threads, group[0].least_bytes):
             return "blocks"
         whole = [*group, member]
-        pointers = {memory_of(b): b.seed for m in whole for b in m.kernel.buffers}
-        parameters = len(pointers) + sum(pointers.values()) + len({s for m in whole for s in m.kernel.sizes})
+        pointers = {memory_of(b) for m in whole for b in m.kernel.buffers}
+        parameters = len(pointers) + len({s for m in whole for s in m.kernel.sizes})
         instructions = sum(len(m.kernel.body) for m in whole)
         if len(whole) > MOST_MEMBERS or parameters > MOST_PARAMETERS or instructions > MOST_INSTRUCTIONS:
             return "full"

@@ -59,8 +59,7 @@ class Buffer:
         extent: offset of its last element.
         over: of an `out` buffer, the graph's input whose memory it is. Where the kernel also reads that input, it does
             so at each point before it stores to it, and nowhere else.
-        seed: it holds the seed of random numbers, one int64. A kernel for a GPU takes it as a number, by a parameter
-            more, where the address is null.
+        seed: it holds the seed of random numbers, one int64, which a kernel for a GPU may also take as a number.
     """
 
     name: str
@@ -70,11 +69,6 @@ class Buffer:
     extent: Size = 0
     over: int | None = None
     seed: bool = False
-
-    @property
-    def number(self) -> str:
-        """Name of a seed's second parameter."""
-        return f"{self.name}_number"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ OVERHEAD_REGISTERS = 24  # addresses, masks, row values: a thread's registers th
 MAX_WARPS = 32
 _MUCH_ARITHMETIC = 48  # instructions a point from which a row's own arithmetic counts
 _PIPELINE_BYTES = 49152  # of shared memory for the tiles that a loop has in flight: what every GPU gives a program
+_MOST_CROSSING = 192  # values of a thread's 32 elements up to which as many cross over in shared memory
 _NEAR_BYTES = 128 * 1024  # of a first-level cache, beside what else goes through it
 INDEX_LIMIT = 2**31 - 2**20  # a last tile may reach past the size by less than 2^20
 
@@ -104,14 +105,27 @@ def _elements_a_thread(shape: KernelShape) -> int:
 
 
 def _transpose(shape: KernelShape, inner: AxisShape, other: AxisShape) -> list[TritonSchedule]:
-    """A square tile, since some accesses are contiguous along one axis and some along another."""
+    """Tiles with two sides, since some accesses are contiguous along one axis and some along another.
+
+    What crosses over waits at a barrier: rather many elements a thread, where registers allow it. H200, a bf16 matrix
+    of 8192 x 8192 transposed: 73 us in tiles of 64 x 64, 87 in 32 x 64; group norm with SiLU and dropout from
+    channels-last to row-major, forward: 47 us with 32 elements a thread, 51 with 16, 65 with 8; its backward, which has
+    three tensors: 73 in tiles of 16 x 128, 91 in 64 x 64.
+    """
     y_axes = (*(a.name for a in shape.parallel if a not in (inner, other)), other.name)
-    side = 64 if max(shape.access_bytes, default=4) <= 2 else 32
+    most = _power(shape.parallel_size // max(1, inner.size), 1)
+    widest = max(shape.access_bytes, default=4)
+    if widest > 4:
+        tiles = [(32, 64, 8), (32, 32, 8), (32, 32, 32)]
+    elif 32 * shape.live_elements <= _MOST_CROSSING:
+        tiles = [(64, 64, 32), (64, 64, 16), (32, 64, 32)]
+    else:
+        tiles = [(16, 128 if widest <= 2 else 64, 16), (16, 64, 16), (16, 32, 16)]
     found = []
-    for edge in (side, 64, 32):
-        x_block = min(edge, _power(inner.size, 1))
-        y_block = min(edge * edge // x_block, _power(other.size, 1))
-        warps = max(1, min(8, x_block * y_block // 512))
+    for y_side, x_side, elements in tiles:
+        x_block = min(x_side, _power(inner.size, 1))
+        y_block = min(x_side * y_side // x_block, most)
+        warps = max(1, min(8, x_block * y_block // (32 * elements)))
         found.append(TritonSchedule(y_axes, (inner.name,), y_block, x_block, 1, True, warps))
     return found
 
@@ -135,8 +149,9 @@ def _row(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
         # row again, from the cache
         del found[1:]
     # one row a program: many warps with little each hide the latency of its passes (H200, softmax of 4096 x 32768,
-    # forward and backward: 32 warps 131 and 196 us, 16 warps 149 and 204, 8 warps 156 and 201)
-    tiles: tuple[tuple[int, int], ...] = ((16, 16), (32, 4), (8, 16), (4, 16))
+    # forward and backward: 32 warps 131 and 196 us, 16 warps 149 and 204, 8 warps 156 and 201; eight inputs in a
+    # row of 16384: 32 warps with 4 elements a thread 555 us, 16 with 16 580)
+    tiles: tuple[tuple[int, int], ...] = ((32, 4), (16, 16), (8, 16), (4, 16))
     if _held(shape) <= 2:  # else 32 warps of 16 elements a thread spill
         tiles = ((32, 16), (32, 4), (16, 32), *tiles)
     for warps, elements in tiles:
@@ -190,9 +205,9 @@ def _row_shapes(shape: KernelShape, block: int, rows: int, sm_count: int) -> lis
     found = [(warps, 1), (more, 1), (less, 1)]
     if 4096 <= block < 8192 and rows >= 4 * sm_count and shape.passes > 1 and len(shape.access_bytes) > 1:
         # H200, 16384 x 4096 bf16: a layer norm takes 68.5 us with 16 warps for two rows, 70.6 with 8 a row, 71.4 with
-        # 4; one of gelu, dropout and residual 116.5, 107.8 and 114.7 us
+        # 4; one of gelu, dropout and residual 103.7 with 4 a row, 104.2 with 8, in training 104.1 and 107.2
         light = shape.instructions < _MUCH_ARITHMETIC
-        found = [(min(MAX_WARPS, 4 * warps), 2), *found] if light else [(more, 1), (warps, 1)]
+        found = [(min(MAX_WARPS, 4 * warps), 2), *found] if light else [(warps, 1), (more, 1)]
     if 2048 <= block < 4096 and rows >= 4 * sm_count and len(shape.access_bytes) > 2:
         # H200, backward of a masked softmax of rows of 2048, which holds two rows at once: 276 us with 4 warps, 296
         # with 2 (which its registers keep at 16 an SM)

@@ -11,11 +11,10 @@ import math
 import tempfile
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from fusewise.codegen.triton import parameters
 from fusewise.codegen.triton_index import aligned_sizes, make_tile, programs_of
 from fusewise.errors import LaunchFailed
 from fusewise.ir.sizes import hint
@@ -48,6 +47,16 @@ __all__ = [
 ]
 
 
+class _Variant(NamedTuple):
+    """What a variant of a kernel takes for granted: see `compile_kernel`."""
+
+    aligned: bool
+    numbers: bool
+
+
+USUAL = _Variant(True, True)
+
+
 class Launcher:
     """One kernel of a generated module on one device; compiled variants are kept for good.
 
@@ -61,27 +70,27 @@ class Launcher:
         major, minor = torch.cuda.get_device_capability(self.index)
         self.target = GpuTarget(major * 10 + minor)
         self._lock = threading.Lock()
-        self._calls: dict[bool, Launch] = {}
-        self._compiled: dict[bool, Any] = {}
+        self._calls: dict[_Variant, Launch] = {}
+        self._compiled: dict[_Variant, Any] = {}
         self.launch: Launch = self._write()
 
     def resources(self, sass: bool = True) -> Resources:
-        """What the aligned variant uses."""
-        return read_resources(self.compiled(True), self.kernel, sass)
+        """What the usual variant uses."""
+        return read_resources(self.compiled(), self.kernel, sass)
 
-    def compiled(self, aligned: bool) -> Any:
+    def compiled(self, variant: _Variant = USUAL) -> Any:
         """A variant, compiled on first use."""
         with self._lock:
-            if aligned not in self._compiled:
-                self._compiled[aligned] = compile_kernel(self.source, self.kernel, self.target, aligned)
-            return self._compiled[aligned]
+            if variant not in self._compiled:
+                self._compiled[variant] = compile_kernel(self.source, self.kernel, self.target, *variant)
+            return self._compiled[variant]
 
-    def _call(self, aligned: bool) -> Launch:
-        if aligned not in self._calls:
-            compiled = self.compiled(aligned)
+    def _call(self, variant: _Variant) -> Launch:
+        if variant not in self._calls:
+            compiled = self.compiled(variant)
             with torch.cuda.device(self.index):
-                self._calls[aligned] = _bind(compiled, self.kernel, self.index)
-        return self._calls[aligned]
+                self._calls[variant] = _bind(compiled, self.kernel, self.index, variant.numbers)
+        return self._calls[variant]
 
     def _write(self) -> Launch:
         kernel = self.kernel
@@ -101,8 +110,16 @@ class Launcher:
         if torch.cuda.device_count() > 1:
             lines += [f"    if current_device() != {self.index}:", "        with on_device():"]
             lines += [f"            return launch({arguments})"]
-        lines += [f"    {p}, n{p} = (0, {p}.item()) if {p}.is_cpu else ({p}.data_ptr(), 0)" for p in seeds]
-        given = ", ".join(["grid", arguments, *(f"n{p}" for p in seeds)])
+        given = ", ".join(["grid", arguments])
+        variants = {"aligned": _Variant(True, True), "general": _Variant(False, True)}
+        if seeds:
+            # while a graph is captured they are drawn on the GPU, and their values are not known here
+            variants |= {f"{name}_memory": variant._replace(numbers=False) for name, variant in variants.items()}
+            lines += [f"    if not ({' and '.join(f'{p}.is_cpu' for p in seeds)}):"]
+            lines += [f"        kept_{p} = {p}.to(device)" for p in seeds]
+            lines += [f"        {p} = kept_{p}.data_ptr()" for p in seeds]
+            lines += [f"        return (general_memory if {test} else aligned_memory)({given})"]
+            lines += [f"    {p} = {p}.item()" for p in seeds]
         lines += [f"    if {test}:", f"        general({given})", "    else:", f"        aligned({given})"]
 
         @contextlib.contextmanager
@@ -110,11 +127,9 @@ class Launcher:
             with torch.cuda.device(self.index):
                 yield
 
-        def first(aligned: bool) -> Launch:
-            name = "aligned" if aligned else "general"
-
+        def first(name: str, variant: _Variant) -> Launch:
             def call(*args: int) -> None:
-                scope[name] = self._call(aligned)
+                scope[name] = self._call(variant)
                 scope[name](*args)
 
             return call
@@ -122,8 +137,8 @@ class Launcher:
         scope: dict[str, Any] = {
             "current_device": torch.cuda.current_device,
             "on_device": on_device,
-            "aligned": first(True),
-            "general": first(False),
+            "device": torch.device("cuda", self.index),
+            **{name: first(name, variant) for name, variant in variants.items()},
         }
         exec(compile("\n".join(lines), f"<launch of {kernel.name}>", "exec"), scope)
         launch: Launch = scope["launch"]
@@ -141,7 +156,7 @@ def build_launchers(
         later: kernels that are compiled when they are first called.
     """
     launchers = {kernel.name: Launcher(source, kernel, torch.device(device)) for kernel in kernels}
-    side_by_side(lambda launcher: launcher.compiled(True), [x for n, x in launchers.items() if n not in later])
+    side_by_side(lambda launcher: launcher.compiled(), [x for n, x in launchers.items() if n not in later])
     return {name: launcher.launch for name, launcher in launchers.items()}
 
 
@@ -151,11 +166,13 @@ def grid_of(kernel: LaunchUnit, sizes: Mapping[str, int]) -> int:
     return sum(math.prod(-(-hint(d.size, sizes) // d.block) for d in dims) for dims in grids)
 
 
-def _bind(compiled: Any, kernel: LaunchUnit, index: int) -> Launch:
+def _bind(compiled: Any, kernel: LaunchUnit, index: int, numbers: bool) -> Launch:
     """`call(grid, stream, *arguments)` for one loaded variant."""
-    arguments = ", ".join(parameters(kernel))
+    pointers = [f"p{n}" for n in range(len(kernel.buffers))]
+    arguments = ", ".join([*pointers, *kernel.sizes])
+    kinds = "".join("l" if b.seed and numbers else "O" for b in kernel.buffers) + "l" * len(kernel.sizes)
     try:
-        scope, text = _torch_call(compiled, kernel, index, arguments) or _triton_call(compiled, arguments)
+        scope, text = _torch_call(compiled, kinds, index, arguments) or _triton_call(compiled, arguments)
     except Exception as error:
         raise LaunchFailed(
             f"kernel {kernel.name} cannot be loaded: {error}", "Its resources may not fit this GPU."
@@ -165,16 +182,19 @@ def _bind(compiled: Any, kernel: LaunchUnit, index: int) -> Launch:
     return call
 
 
-def _torch_call(compiled: Any, kernel: LaunchUnit, index: int, arguments: str) -> tuple[dict[str, Any], str] | None:
-    """Scope and text of a call of torch's static launcher; None where it does not fit."""
+def _torch_call(compiled: Any, kinds: str, index: int, arguments: str) -> tuple[dict[str, Any], str] | None:
+    """Scope and text of a call of torch's static launcher; None where it does not fit.
+
+    Args:
+        kinds: a letter an argument, `O` of an address and `l` of an int64.
+    """
     static = getattr(torch._C, "_StaticCudaLauncher", None)
     meta = compiled.metadata
     scratch = [getattr(meta, name, None) for name in ("global_scratch_size", "profile_scratch_size")]
     if static is None or any(scratch) or meta.num_ctas != 1 or torch.version.hip is not None:
         return None
     extra = sum(size is not None for size in scratch)
-    count = len(kernel.buffers)
-    kinds = "O" * count + "l" * (len(parameters(kernel)) - count) + "O" * extra
+    kinds += "O" * extra
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(compiled.asm["cubin"])
         file.flush()

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fusewise.codegen.triton import is_exact, needs_debug, parameters
+from fusewise.codegen.triton import is_exact, needs_debug
 from fusewise.codegen.triton_index import aligned_sizes
 from fusewise.codegen.triton_ops import POINTERS
 from fusewise.config import cache_dir
@@ -38,7 +38,7 @@ TRITON_OF_TORCH: Mapping[str, str] = {"2.11": "3.6.0", "2.12": "3.7.0", "2.13": 
 _lock = threading.Lock()
 _reading = threading.RLock()
 _modules: dict[str, ModuleType] = {}
-_compiled: dict[tuple[str, LaunchUnit, bool, GpuTarget, bool], Any] = {}
+_compiled: dict[tuple[str, LaunchUnit, bool, GpuTarget, bool, bool], Any] = {}
 _MOST_COMPILED = 512
 
 
@@ -141,10 +141,16 @@ def _write(folder: Path, name: str, data: bytes) -> Path:
     return path
 
 
-def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: bool = True) -> Any:
+def compile_kernel(
+    source: str, kernel: LaunchUnit, target: GpuTarget, aligned: bool = True, numbers: bool = True
+) -> Any:
     """One kernel of a generated module, compiled (Triton's `CompiledKernel`); no GPU need be present.
 
     What was compiled to be priced is launched as it is: a module's other kernels do not matter.
+
+    Args:
+        aligned: it may take addresses, and the sizes that accesses depend on, to be multiples of 16.
+        numbers: it takes seeds as numbers, not by their address.
 
     Raises:
         CompileFailed: Triton or ptxas refused the kernel.
@@ -152,11 +158,11 @@ def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: 
     """
     function = getattr(load_module(source), kernel.name)
     text: str = function.src if isinstance(kernel, Kernel) else source  # a bundle calls functions beside it
-    key = (text, kernel, is_exact(source), target, aligned)
+    key = (text, kernel, is_exact(source), target, aligned, numbers)
     with _lock:
         found = _compiled.get(key)
     if found is None:
-        found = _compile(function, kernel, target, aligned, is_exact(source))
+        found = _compile(function, kernel, target, aligned, numbers, is_exact(source))
         with _lock:
             if len(_compiled) >= _MOST_COMPILED:
                 _compiled.clear()
@@ -164,14 +170,14 @@ def compile_kernel(source: str, kernel: LaunchUnit, target: GpuTarget, aligned: 
     return found
 
 
-def _compile(function: Any, kernel: LaunchUnit, target: GpuTarget, aligned: bool, exact: bool) -> Any:
+def _compile(function: Any, kernel: LaunchUnit, target: GpuTarget, aligned: bool, numbers: bool, exact: bool) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
 
     schedule = members_of(kernel)[0].schedule
     assert isinstance(schedule, TritonSchedule)
-    names = parameters(kernel)
-    pointers = {b.name: POINTERS[b.dtype] for b in kernel.buffers}
+    pointers = {b.name: POINTERS[b.dtype] for b in kernel.buffers if not (b.seed and numbers)}
+    names = [*(b.name for b in kernel.buffers), *kernel.sizes]
     signature = {name: pointers.get(name, "i64") for name in names}
     fixed = frozenset().union(*map(aligned_sizes, members_of(kernel)))
     multiples = [n for n in names if n in pointers or n in fixed] if aligned else []

@@ -504,9 +504,12 @@ reduce_argmin = interpreted(lambda x, p, a, k: _numpy_arg(np.min, x, p, a, k), _
 
 
 @jit
-def seed_of(memory: tl.tensor, number: tl.tensor) -> tl.tensor:
-    """The seed: what `memory` holds, or `number` where that is null."""
-    return tl.load(memory, memory.to(tl.int64, bitcast=True) != 0, other=number)
+def seed_of(given: tl.tensor) -> tl.tensor:
+    """The seed that a kernel was given: the number itself, or what its address holds."""
+    if given.dtype.is_ptr():
+        return tl.load(given)
+    else:
+        return given.to(tl.int64)
 
 
 @jit

@@ -7,11 +7,11 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, out5, out6, out7, in0_number):
+def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, out5, out6, out7):
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
-    v2 = lib.seed_of(in0, in0_number)
+    v2 = lib.seed_of(in0)
     v3 = lib.keep8(v2, tl.arange(0, RBLOCK // 8) + (x * 512), 0, 58982)
     v7 = tl.load(in1 + x * 4096 + r)
     v8 = lib.widen_bf16(v7)
@@ -50,11 +50,11 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10, in2_number):
+def fused_gelu_keep_mul_add_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10):
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
-    v3 = lib.seed_of(in2, in2_number)
+    v3 = lib.seed_of(in2)
     v44 = tl.load(in6 + r, eviction_policy="evict_last")
     v45 = lib.widen_bf16(v44)
     a39 = tl.full([RBLOCK], 0.0, tl.float32)

@@ -50,13 +50,13 @@ def fused_native_group_norm_1(in0, in1, in2, out3, out4):
 
 
 @triton.jit
-def fused_native_group_norm_silu_keep_mul_0(in0, in1, in2, in3, in4, in5, out6, in0_number):
+def fused_native_group_norm_silu_keep_mul_0(in0, in1, in2, in3, in4, in5, out6):
     XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
     y = (pid // 2)
     x0 = (pid % 2) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
-    v1 = lib.seed_of(in0, in0_number)
+    v1 = lib.seed_of(in0)
     v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
     i7 = y % 512
     v5 = tl.load(in1 + i7)
@@ -90,7 +90,7 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_keep_native_dropout_backward_native_group_norm_silu_backward_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, in6_number):
+def fused_keep_native_dropout_backward_native_group_norm_silu_backward_0(in0, in1, in2, in3, in4, in5, in6, out7, out8):
     RBLOCK: tl.constexpr = 4096
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
@@ -104,7 +104,7 @@ def fused_keep_native_dropout_backward_native_group_norm_silu_backward_0(in0, in
     v6 = tl.load(in3 + i3)
     v7 = v6.to(tl.float32)
     v8 = tl.fma(lib.neg(v4), v3, v7)
-    v26 = lib.seed_of(in6, in6_number)
+    v26 = lib.seed_of(in6)
     v40 = lib.round_bf16(v2)
     v42 = lib.round_bf16(v4)
     v9 = tl.load(in4 + x * 4096 + r)
@@ -166,7 +166,7 @@ def fused_native_group_norm_backward_0(in0, in1, in2, in3, out4, out5, out6, out
 
 
 @triton.jit
-def fused_native_group_norm_backward_1(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9, in8_number):
+def fused_native_group_norm_backward_1(in0, in1, in2, in3, in4, in5, in6, in7, in8, out9):
     XBLOCK: tl.constexpr = 2048
     pid = tl.program_id(0)
     y = (pid // 2)
@@ -201,7 +201,7 @@ def fused_native_group_norm_backward_1(in0, in1, in2, in3, in4, in5, in6, in7, i
     v32 = tl.fma(v24, v30, tl.full((), 1.0, tl.float32))
     v34 = tl.load(in7 + y * 4096 + x)
     v35 = lib.widen_bf16(v34)
-    v36 = lib.seed_of(in8, in8_number)
+    v36 = lib.seed_of(in8)
     v37 = lib.keep8(v36, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
     v40 = v35 * tl.where(v37, 1.1111111111111112, 0.0)
     v42 = lib.round_bf16(v40)

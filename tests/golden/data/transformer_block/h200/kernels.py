@@ -34,11 +34,11 @@ def fused_native_layer_norm_0(in0, in1, in2, out3, out4, out5):
 
 
 @triton.jit
-def fused_keep_mul_add_native_layer_norm_0(in0, in1, in2, in3, in4, out5, out6, out7, out8, in0_number):
+def fused_keep_mul_add_native_layer_norm_0(in0, in1, in2, in3, in4, out5, out6, out7, out8):
     RBLOCK: tl.constexpr = 2048
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
-    v1 = lib.seed_of(in0, in0_number)
+    v1 = lib.seed_of(in0)
     v2 = lib.keep8(v1, tl.arange(0, RBLOCK // 8) + (x * 256), 0, 58982)
     v5 = tl.load(in1 + x * 2048 + r)
     v6 = lib.widen_bf16(v5)
@@ -81,11 +81,11 @@ def fused_gelu_0(in0, out1):
 
 
 @triton.jit
-def fused_keep_mul_add_0(in0, in1, in2, out3, in0_number):
+def fused_keep_mul_add_0(in0, in1, in2, out3):
     XBLOCK: tl.constexpr = 2048
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
-    v1 = lib.seed_of(in0, in0_number)
+    v1 = lib.seed_of(in0)
     v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8), 1, 58982)
     v5 = tl.load(in1 + x)
     v6 = lib.widen_bf16(v5)
@@ -104,12 +104,12 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_keep_native_dropout_backward_sum_0(in0, in1, out2, out3, in1_number):
+def fused_keep_native_dropout_backward_sum_0(in0, in1, out2, out3):
     XBLOCK: tl.constexpr = 64
     RBLOCK: tl.constexpr = 32
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
-    v3 = lib.seed_of(in1, in1_number)
+    v3 = lib.seed_of(in1)
     a11 = tl.full([RBLOCK, XBLOCK], 0.0, tl.float32)
     for r0 in tl.range(0, 64, RBLOCK, num_stages=3):
         r = r0 + tl.arange(0, RBLOCK)[:, None]
@@ -191,13 +191,13 @@ def fused_sum_1(in0, out1):
 
 
 @triton.jit
-def fused_native_layer_norm_backward_add_keep_native_dropout_backward_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10, out11, in6_number):
+def fused_native_layer_norm_backward_add_keep_native_dropout_backward_0(in0, in1, in2, in3, in4, in5, in6, out7, out8, out9, out10, out11):
     RBLOCK: tl.constexpr = 2048
     x = tl.program_id(0)
     r = tl.arange(0, RBLOCK)
     v14 = tl.load(in4 + r, eviction_policy="evict_last")
     v15 = lib.widen_bf16(v14)
-    v35 = lib.seed_of(in6, in6_number)
+    v35 = lib.seed_of(in6)
     a9 = tl.full([RBLOCK], 0.0, tl.float32)
     a11 = tl.full([RBLOCK], 0.0, tl.float32)
     a43 = tl.full([RBLOCK], 0.0, tl.float32)
