@@ -18,7 +18,7 @@ from fusewise.commands import device
 from fusewise.commands.bench import bench
 from fusewise.commands.bisect import bisect
 from fusewise.commands.calc import calc
-from fusewise.commands.common import errors, exit_code, print_error
+from fusewise.commands.common import INTERRUPTED, errors, exit_code, print_error
 from fusewise.commands.demo import demo
 from fusewise.commands.doctor import doctor
 from fusewise.commands.explain import explain
@@ -27,8 +27,6 @@ from fusewise.commands.lab import lab
 from fusewise.commands.show import show
 from fusewise.commands.verify import verify
 from fusewise.errors import EnvironmentFailure, FusewiseError
-
-INTERRUPTED = 130
 
 
 class Verbs(TyperGroup):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -168,6 +169,28 @@ def test_bench_writes_rows_and_a_table(file: Path, tmp_path: Path) -> None:
     assert run("bench", "--table", page, "--from", results)[0] == 0
     text = page.read_text()
     assert "old" not in text and "| chain | forward |" in text and text.startswith("before") and "after" in text
+    assert run("bench", "--table", page, "--from", results, "--from", results)[0] == 0
+    twice = page.read_text()
+    assert twice.count("| chain | forward |") == 2 and twice.count("commit") == text.count("commit")
+
+
+def test_an_interrupted_bench_keeps_what_it_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fusewise.measure import bench
+
+    measure, seen = bench._measure, list[Any]()
+
+    def interrupted(*args: Any) -> Any:
+        seen.append(args)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return measure(*args)
+
+    monkeypatch.setattr(bench, "_measure", interrupted)
+    results = tmp_path / "results.json"
+    arguments = ["bench", "chain", "layer_norm", "--size", "tiny", "--baseline", "eager", "--rounds", "3"]
+    code, _, err = run(*arguments, "--direction", "forward", "--dtype", "fp32", "--out", results)
+    assert code == 130 and "interrupted: 1 of 2 cases" in err
+    assert [row.name for row in load_results(results).rows] == ["chain"]
 
 
 def test_bench_lists_programs(file: Path) -> None:

@@ -139,8 +139,8 @@ def test_impossible_measurements_are_not_stored(file: Path) -> None:
         store(Calibration("h200", "2026-01-31", {"launch_us": -1.0}))
     with pytest.raises(UnknownName, match="launch_us"):
         store(Calibration("h200", "2026-01-31", {"launch_s": 1.0}))
-    with pytest.raises(UnknownName, match="dram_latency_ns"):
-        store(Calibration("cpu: x, 1 threads", "2026-01-31", {"dram_latency_ns": 100.0}))
+    with pytest.raises(UnknownName, match="l2_bytes_per_s"):
+        store(Calibration("cpu: x, 1 threads", "2026-01-31", {"l2_bytes_per_s": 100.0}))
     assert not file.exists()
 
 

@@ -61,7 +61,7 @@ ROW = BenchRow(
     date="2026-01-01T00:00:00Z",
 )
 RESULT = BenchResult(
-    (ROW, replace(ROW, direction="forward", floor_two_read_us=150.0)),
+    (ROW, replace(ROW, direction="forward", floor_two_read_us=150.0, copy_us=Summary(110.0, 108.0, 115.0, 30))),
     {"copy_gbps": 1.5},
     {"device": "a device"},
     (CallOverhead("empty", "train", Summary(60.0, 59.0, 61.0, 30)),),
@@ -158,8 +158,9 @@ def test_findings_are_impossible_times_and_mismatches() -> None:
 def test_table_and_its_place_on_a_page() -> None:
     table = markdown_table(RESULT.rows, ["eager", "inductor", "fusewise"], against="eager")
     assert table.splitlines()[2] == (
-        "| layer_norm | train | rows 4096 cols 1024 | bf16 | 100 | 400 (25%) | failed | 125 (80%) | 3.20x | 3.20x |"
+        "| layer_norm | train | rows 4096 cols 1024 | bf16 | 100 | - | 400 (25%) | failed | 125 (80%) | 3.20x | 3.20x |"
     )
+    assert "| bf16 | 100 | 110 | 400 (25%) |" in table.splitlines()[3]
     assert table.splitlines()[-1].endswith("| 3.20x | 3.20x |")
     twice = markdown_table([replace(ROW, floor_two_read_us=110.0)], ["fusewise"])
     assert "| 125 (80%, of two reads 88%) | - | - |" in twice

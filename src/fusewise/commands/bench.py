@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fusewise.commands.common import FINDING, JsonOption, check_output, console, errors, print_json, progress_bar, say
+from fusewise.commands.common import (
+    FINDING,
+    INTERRUPTED,
+    JsonOption,
+    check_output,
+    console,
+    errors,
+    print_json,
+    progress_bar,
+    say,
+)
 from fusewise.commands.verify import check_device
 from fusewise.errors import UnknownName, UsageError
 
@@ -49,7 +59,8 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="Results file; default: in benchmarks/results/.")] = None,
     table: Annotated[Path | None, typer.Option(help="Page whose marked table is written anew.")] = None,
     results: Annotated[
-        Path | None, typer.Option("--from", help="Results file for --table and --predict: nothing is timed.")
+        list[Path] | None,
+        typer.Option("--from", help="Results file for --table (once for each) and --predict: nothing is timed."),
     ] = None,
     predict: Annotated[
         bool, typer.Option("--predict", help="Hold the cost model against the results file of --from.")
@@ -73,23 +84,26 @@ def bench(
 
     On a GPU each kernel of Fusewise's contenders is timed as well: --predict then holds the model against every one of
     them, and, where the file has fusewise-whole and fusewise-split, says whether the planner chose the fastest.
+
+    Ctrl-C ends the run after what was measured so far, which is printed and written.
     """
-    if results is not None and table is None and not predict:
+    if results and table is None and not predict:
         raise UsageError("--from goes with --table or --predict.", "fusewise bench --table README.md --from FILE.json")
-    if predict and results is None:
-        raise UsageError("--predict needs a results file.", "fusewise bench --predict --device h200 --from FILE.json")
+    if predict and len(results or ()) != 1:
+        problem = "--predict takes one results file." if results else "--predict needs a results file."
+        raise UsageError(problem, "fusewise bench --predict --device h200 --from FILE.json")
     if table is not None and not table.is_file():
         raise UsageError(f"no page {table}.")
     from fusewise.measure.program import load_catalogue, select
 
-    if predict and results is not None:
+    if predict and results:
         check_output(out)
-        _predict(results, device, tuple(names or ()), out, json)
+        _predict(results[0], device, tuple(names or ()), out, json)
         return
-    if results is not None and table is not None:
+    if results and table is not None:
         from fusewise.measure.results import load_results
 
-        _write_table(table, load_results(results))
+        _write_table(table, [load_results(file) for file in results])
         return
     catalogue = load_catalogue()
     if list_names:
@@ -132,7 +146,10 @@ def bench(
         if file is not None:
             say(f"written to {file}")
     if table is not None:
-        _write_table(table, found)
+        _write_table(table, [found])
+    if len(found.rows) < len(cases):
+        errors.print(f"interrupted: {len(found.rows)} of {len(cases)} cases were measured.", style="red")
+        raise typer.Exit(INTERRUPTED)
     for finding in found.findings:
         errors.print(f"finding: {finding}", markup=False, style="red")
     if found.findings:
@@ -217,7 +234,8 @@ def print_result(found: BenchResult) -> None:
     table = table_of("program", ("floor", right), *((n, right) for n in names), "verified")
     for row in found.rows:
         shape = " ".join(f"{key} {value}" for key, value in row.shape.items())
-        cells = [f"{row.name} {row.direction}\n{row.dtype} {shape}", format_us(row.floor_us)]
+        floor = format_us(row.floor_us) + (f"\ncopy {format_us(row.copy_us.median)}" if row.copy_us else "")
+        cells = [f"{row.name} {row.direction}\n{row.dtype} {shape}", floor]
         for name in names:
             if name in row.times_us:
                 cells.append(f"{format_us(row.times_us[name].median)}\n{100 * row.share_of_floor[name]:.0f}% of floor")
@@ -317,12 +335,14 @@ def _print_choices(found: Predictions) -> None:
     say(f"whole or split: the faster one predicted in {total['orders_right']} of {total['orders']} programs")
 
 
-def _write_table(page: Path, found: BenchResult) -> None:
+def _write_table(page: Path, results: Sequence[BenchResult]) -> None:
     """Writes the page's marked table anew; raises `ResultsInvalid` where the page has no place for it."""
     from fusewise.measure.results import caption, markdown_table, replace_table
 
-    present = {name for row in found.rows for name in row.times_us}
+    rows = [row for found in results for row in found.rows]
+    present = {name for row in rows for name in row.times_us}
     contenders = [name for name in TABLE_CONTENDERS if name in present]
-    text = f"{markdown_table(found.rows, contenders)}\n\n{caption(found)}"
+    captions = "\n\n".join(dict.fromkeys(map(caption, results)))
+    text = f"{markdown_table(rows, contenders)}\n\n{captions}"
     page.write_text(replace_table(page.read_text(encoding="utf-8"), text), encoding="utf-8")
     say(f"table written to {page}")

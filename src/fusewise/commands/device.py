@@ -81,7 +81,7 @@ def calibrate(
     device: Annotated[str, typer.Option(help="`cpu`, or `cuda` for the GPU that is here.")] = "cpu",
     json: JsonOption = False,
 ) -> None:
-    """Measure the copy rate, the matmul rate and the cost of an empty kernel here, and keep them for this user.
+    """Measure the copy and matmul rates, the memory's latency and an empty kernel here, and keep them for this user.
 
     Of a CPU also the cycles of each class of vector instructions. `explain` and `calc` then use these figures instead
     of the datasheet's, and mark them as calibrated.
@@ -104,11 +104,16 @@ def calibrate(
     say(f"kept in {file}")
 
 
+_UNDER_LOAD = 2.0  # of the idle latency of a GPU's memory, when it is busy: as in the device files
+
+
 def _measure(device: str) -> tuple[DeviceModel, dict[str, float]]:
     import torch
 
+    import fusewise
     from fusewise.errors import EnvironmentFailure, UnknownName
     from fusewise.measure.floors import measure_ceilings
+    from fusewise.measure.latency import measure_latency_ns
 
     kind = device.partition(":")[0]
     if kind not in ("cpu", "cuda"):
@@ -124,15 +129,17 @@ def _measure(device: str) -> tuple[DeviceModel, dict[str, float]]:
         model = present_gpu(device)
     matmul = "fp32" if kind == "cpu" else "bf16"
     ceilings = measure_ceilings(device, [matmul])
+    latency_ns = measure_latency_ns(device, fusewise.compile)
     figures = {
         "copy_bytes_per_s": ceilings.copy_gbps * 1e9,
         "matmul_flops_per_s": ceilings.matmul_tflops[matmul] * 1e12,
     }
     if isinstance(model, CpuModel):
-        import fusewise
         from fusewise.measure.cpu_rates import measure_rates
 
+        figures["dram_latency_ns"] = latency_ns
         figures |= measure_rates(model, fusewise.compile)
     else:  # the empty kernel of a CPU is no parallel loop
         figures["launch_us"] = ceilings.empty_kernel_us
+        figures["dram_latency_ns"] = _UNDER_LOAD * latency_ns
     return model, figures

@@ -25,7 +25,7 @@ from fusewise.errors import CacheFailure, UnknownName, UsageError
 
 VERSION = 1
 GPU_KEYS = ("copy_bytes_per_s", "matmul_flops_per_s", "launch_us", "dram_latency_ns", "l2_bytes_per_s")
-CPU_KEYS = ("copy_bytes_per_s", "matmul_flops_per_s", "launch_us", *MEASURED_RATES)
+CPU_KEYS = ("copy_bytes_per_s", "matmul_flops_per_s", "launch_us", "dram_latency_ns", *MEASURED_RATES)
 
 
 class Measurable(Protocol):

@@ -22,7 +22,7 @@ _AVX512 = frozenset({"avx512f", "avx512vl", "avx512bw", "avx512dq", "fma"})
 
 @dataclass(frozen=True, slots=True)
 class CpuFigures:
-    """The figures of one processor; `CPU_SPECS` says what each means. The last two must be measured."""
+    """The figures of one processor; `CPU_SPECS` says what each means. The last three must be measured."""
 
     cores: Figure
     threads: Figure
@@ -49,6 +49,7 @@ class CpuFigures:
     random_cycles: Figure
     copy_bytes_per_s: Figure | None = None
     matmul_flops_per_s: Figure | None = None
+    dram_latency_ns: Figure | None = None
 
 
 CPU_SPECS = {
@@ -66,6 +67,9 @@ CPU_SPECS = {
     **RATE_SPECS,
     "copy_bytes_per_s": FigureSpec("measured bytes a second, read and written, of a copy", 1e6, 1e15, required=False),
     "matmul_flops_per_s": FigureSpec("measured fp32 operations a second of a matmul", 1e6, 1e17, required=False),
+    "dram_latency_ns": FigureSpec(
+        "measured nanoseconds of a load from memory that waits for the one before", 1, 100_000, required=False
+    ),
 }
 
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Protocol
 
 import torch
@@ -27,7 +28,7 @@ from fusewise.measure.contenders import (
 )
 from fusewise.measure.floors import Ceilings, best_of, floor_of, is_impossible, measure_ceilings
 from fusewise.measure.overhead import measure_overheads
-from fusewise.measure.program import DIRECTIONS, DTYPES, Case, Function, Program
+from fusewise.measure.program import DIRECTIONS, DTYPES, Case, Cost, Function, Program
 from fusewise.measure.results import BenchResult, BenchRow, CallOverhead, KernelTime
 from fusewise.measure.stats import median, summarize
 from fusewise.measure.timers import Call, Timer, interleave, make_timer
@@ -104,6 +105,7 @@ class _Measured:
     """What was seen of one case; the floor comes later, from ceilings taken before and after all cases."""
 
     samples: dict[str, list[float]]
+    copy: list[float]
     kernels: dict[str, int | None]
     kernel_times: dict[str, tuple[KernelTime, ...]]
     peaks: dict[str, int | None]
@@ -182,7 +184,8 @@ def run_cases(
 ) -> BenchResult:
     """Time these cases for these contenders; ceilings are measured first, on the same device.
 
-    A contender that fails to compile or to run is recorded in the row with the reason, and the others go on.
+    A contender that fails to compile or to run is recorded in the row with the reason, and the others go on. After an
+    interrupt the result holds the cases that were measured until then, if there are any.
     """
     show: Progress = progress or (lambda share, text: None)
     _check_device(device, cases)
@@ -201,16 +204,22 @@ def run_cases(
         def show_case(share: float, text: str, i: int = i, label: str = bench_case.label) -> None:
             show((i + share) / len(cases), f"{label}: {text}")
 
-        measured.append(_measure(bench_case, contenders, timer, settings, show_case))
+        try:
+            measured.append(_measure(bench_case, contenders, timer, settings, show_case))
+        except KeyboardInterrupt:
+            if not measured:
+                raise
+            break
+    complete = len(measured) == len(cases)
     overheads: tuple[CallOverhead, ...] = ()
-    if settings.overheads:
+    if settings.overheads and complete:
         show(1.0, "timing calls on tiny tensors")
         overheads = measure_overheads(contenders, device)
     # Another process may have slowed the first measurement, and a low ceiling would make good times look impossible.
     show(1.0, "measuring the device again")
     ceilings = best_of(before, measure_ceilings(device, with_flops))
     stand = _Stand(machine.device_name(device), machine.versions(), machine.commit(), date)
-    rows = tuple(_row(case, seen, ceilings, stand) for case, seen in zip(cases, measured, strict=True))
+    rows = tuple(_row(case, seen, ceilings, stand) for case, seen in zip(cases[: len(measured)], measured, strict=True))
     show(1.0, "done")
     host = {"device": stand.device, "host": machine.device_name("cpu"), "threads": str(torch.get_num_threads())}
     cpu = figures_document(calibrated(probe_cpu())) if torch.device(device).type == "cpu" else {}
@@ -251,13 +260,17 @@ def _measure(
             runs[contender.name] = started
         else:
             failures[contender.name] = _reason(started)
-    samples = _time(runs, timer, settings, show)
+    calls = {name: started.call for name, started in runs.items()}
+    copy = _copy(program.cost(case), case.device)
+    samples = _time(calls | ({_COPY: copy} if copy else {}), timer, settings, show)
+    del copy  # its tensors
     show(0.9, "counting kernels and bytes")
     kernels = {name: _count_kernels(started, case.device) for name, started in runs.items()}
     kernel_times = _time_kernels(bench_case, runs, timer)
     peaks = {name: peak_bytes(started.call, case.device) for name, started in runs.items()}
     show(0.95, "comparing")
     return _Measured(
+        copy=samples.pop(_COPY, []),
         samples=samples,
         kernels=kernels,
         kernel_times=kernel_times,
@@ -312,6 +325,7 @@ def _row(bench_case: BenchCase, seen: _Measured, ceilings: Ceilings, stand: _Sta
         commit=stand.commit,
         date=stand.date,
         kernel_times=seen.kernel_times,
+        copy_us=summarize(seen.copy) if seen.copy else None,
     )
 
 
@@ -339,8 +353,23 @@ def _start(contender: Contender, workload: Workload, timer: Timer) -> _Started |
     return _Started(contender, entry, call, compile_s, wrappers if contender.inductor else [])
 
 
-def _time(runs: Mapping[str, _Started], timer: Timer, settings: Settings, show: Progress) -> dict[str, list[float]]:
-    total = max(len(runs) * settings.rounds, 1)
+_COPY = "a copy of the least bytes"
+
+
+def _copy(cost: Cost, device: str) -> Call | None:
+    """A plain copy that reads and writes a program's least bytes: what the memory gives at this size; None without
+    room for it.
+    """
+    try:
+        source = torch.ones(cost.least_bytes // 2, dtype=torch.uint8, device=device)
+        target = torch.ones_like(source)
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError):
+        return None
+    return partial(target.copy_, source)
+
+
+def _time(calls: Mapping[str, Call], timer: Timer, settings: Settings, show: Progress) -> dict[str, list[float]]:
+    total = max(len(calls) * settings.rounds, 1)
     done = 0
 
     def tick(name: str) -> None:
@@ -348,7 +377,6 @@ def _time(runs: Mapping[str, _Started], timer: Timer, settings: Settings, show: 
         done += 1
         show(0.5 + 0.4 * done / total, f"timing {name}")
 
-    calls = {name: started.call for name, started in runs.items()}
     return interleave(timer, calls, settings.rounds, budget_s=settings.budget_s, progress=tick)
 
 

@@ -64,6 +64,7 @@ class BenchRow:
     commit: str | None
     date: str
     kernel_times: dict[str, tuple[KernelTime, ...]] = field(default_factory=dict)
+    copy_us: Summary | None = None
 
     def speedup(self, over: str, of: str = OURS) -> float | None:
         """Median time of `over` / median time of `of`; None where one of them is missing."""
@@ -205,7 +206,7 @@ def _typed_dataclass(kind: type, value: Any, where: str) -> Any:
 
 
 def markdown_table(rows: Sequence[BenchRow], contenders: Sequence[str], against: str = "inductor") -> str:
-    """A table with the floor and each contender's median time and share of floor.
+    """A table with the floor, a copy of as many bytes, and each contender's median time and share of floor.
 
     Args:
         contenders: columns, in order; one that a row lacks shows a dash.
@@ -214,12 +215,13 @@ def markdown_table(rows: Sequence[BenchRow], contenders: Sequence[str], against:
     """
     others = [name for name in contenders if name != OURS]
     compared = [f"{against} / {OURS}", f"best other / {OURS}"]
-    head = ["program", "direction", "size", "dtype", "floor us", *contenders, *compared]
+    head = ["program", "direction", "size", "dtype", "floor us", "copy us", *contenders, *compared]
     lines = [_table_row(head), _table_row(["---"] * len(head))]
     ratios: tuple[list[float], list[float]] = ([], [])
     for row in rows:
         shape = " ".join(f"{key} {value}" for key, value in row.shape.items())
-        cells = [row.name, row.direction, shape, row.dtype, f"{row.floor_us:.0f}"]
+        copy = "-" if row.copy_us is None else f"{row.copy_us.median:.0f}"
+        cells = [row.name, row.direction, shape, row.dtype, f"{row.floor_us:.0f}", copy]
         cells += [_time_cell(row, name) for name in contenders]
         base = row.speedup(against)
         best = base and min((r for name in others if (r := row.speedup(name)) is not None), default=None)
