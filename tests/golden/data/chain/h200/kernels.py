@@ -44,7 +44,7 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_mul_add_relu_threshold_backward_0(in0, in1, out2):
-    XBLOCK: tl.constexpr = 1024
+    XBLOCK: tl.constexpr = 512
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v8 = tl.load(in0 + x)

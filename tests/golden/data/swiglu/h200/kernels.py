@@ -8,7 +8,7 @@ from fusewise.runtime import triton_lib as lib
 
 @triton.jit
 def fused_silu_mul_0(in0, in1, out2):
-    XBLOCK: tl.constexpr = 2048
+    XBLOCK: tl.constexpr = 1024
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v0 = tl.load(in0 + x)

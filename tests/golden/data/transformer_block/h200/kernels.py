@@ -82,7 +82,7 @@ def fused_gelu_0(in0, out1):
 
 @triton.jit
 def fused_keep_mul_add_0(in0, in1, in2, out3):
-    XBLOCK: tl.constexpr = 2048
+    XBLOCK: tl.constexpr = 1024
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)
     v1 = lib.seed_of(in0)
