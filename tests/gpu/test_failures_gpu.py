@@ -78,10 +78,10 @@ def test_a_variant_that_a_later_call_needs_fails(monkeypatch: pytest.MonkeyPatch
     """A pointer that is not aligned to 16 bytes asks for the general variant, which is compiled at that call."""
     compile_kernel = launching.compile_kernel
 
-    def aligned_only(source: str, kernel: Any, target: Any, aligned: bool) -> Any:
+    def aligned_only(source: str, kernel: Any, target: Any, aligned: bool, numbers: bool) -> Any:
         if not aligned:
             raise RuntimeError("no general variant today")
-        return compile_kernel(source, kernel, target, aligned)
+        return compile_kernel(source, kernel, target, aligned, numbers)
 
     monkeypatch.setattr(launching, "compile_kernel", aligned_only)
 

@@ -40,7 +40,7 @@ from fusewise.plan.plan import KernelStep, Plan, read_bytes
 
 SCHEMA = "fusewise-predictions/1"
 _CEILINGS = "ceilings of the results file"
-_SEED = "fusewise.seed"  # a wall without work beside its launch
+_SEED = "fusewise.seed"  # a wall without work beside its call
 _FISSION: dict[str, Fission] = {SUBJECT: "auto", WHOLE: "never", SPLIT: "always"}  # by contender
 WORST_KERNELS = 10  # of a report
 SHORT_US = 15.0  # measured; of shorter launches the clock shows the launch more than the kernel
@@ -329,7 +329,7 @@ def _predict(
     launches = 0
     for traced, captured in graphs:
         plan, built = plan_captured(captured, options, machine, compiler_for(machine, "balanced"))
-        launches += len(plan.launches) + len(plan.walls)
+        launches += len(plan.launches)
         if machine.gpu is not None:
             total_us += sum(launch.predicted_us for launch in plan.launches)
             own = {step.name: _gpu_kernel(step, built[step.name], machine.gpu) for step in plan.kernels}
@@ -343,7 +343,9 @@ def _predict(
             name = captured.opaques[plan.graph[step.node].attr("key")].name
             if not name.startswith(_SEED):
                 return f"{name} runs as PyTorch's own kernel, which is not modelled"
-            total_us += results.ceilings["empty_kernel_us"]
+            if machine.cpu is not None:  # a GPU's seed is drawn on the host, ahead of the kernels
+                launches += 1
+                total_us += results.ceilings["empty_kernel_us"]
     measured = row.kernels.get(contender)
     if measured is not None and measured != launches:
         return f"{measured} kernels were measured, and today's plan has {launches}"
