@@ -226,6 +226,15 @@ def test_plans_of_a_compiled_graph_have_no_candidates() -> None:
     assert isinstance(found, Explanation) and found.why == () and found.devices[0].graphs[0].candidates
 
 
+@pytest.mark.parametrize("name", ["layer_norm", "native_layer_norm", "aten.native_layer_norm"])
+def test_an_operator_is_named_as_users_call_it(name: str) -> None:
+    def normed(x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(F.gelu(x), (64,))
+
+    (answer,) = fusewise.explain(normed, torch.empty(32, 64), why=("gelu", name)).why
+    assert answer.fused
+
+
 def test_kernels_side_by_side_are_one_row() -> None:
     def several(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return F.gelu(a) * 2, torch.sigmoid(b) + 1, torch.softmax(c, -1)

@@ -79,8 +79,13 @@ def _nodes(graph: GraphExplainer, text: str) -> frozenset[int]:
 
 
 def _op_names(aten: str) -> tuple[str, ...]:
-    """`gelu`, `aten.gelu` and `aten.gelu.default` for the last of them; `softmax` for `aten._softmax.default` too."""
-    return (short_op(aten), short_op(aten).lstrip("_"), aten.rpartition(".")[0], aten) if aten else ()
+    """`gelu`, `aten.gelu` and `aten.gelu.default` for the last of them; as users call them, `softmax` for
+    `aten._softmax.default` and `layer_norm` for `aten.native_layer_norm.default`.
+    """
+    if not aten:
+        return ()
+    public = short_op(aten).lstrip("_")
+    return short_op(aten), public, public.removeprefix("native_"), aten.rpartition(".")[0], aten
 
 
 def _unknown(graphs: Sequence[GraphExplainer], text: str) -> UsageError:
