@@ -92,7 +92,8 @@ TABLE = """
 Each row of a results file, predicted for the same device with the copy rate and launch time of that run. Kernels are
 those of today's code; `measured with` is the code that was timed, so that a difference may be a change and not a miss.
 Programs that are not the same number of kernels today are left out: {left_out}. The constants of the model were fitted
-on the same file, and on the kernels of [h200-kernels.json](../benchmarks/results/h200-kernels.json), one by one.
+on an earlier run of these programs, and on the kernels of [h200-kernels.json](../benchmarks/results/h200-kernels.json),
+one by one.
 
 Median error {median:.1%}, 90th percentile {p90:.1%}. Registers predicted before compiling, within 15% or 8 of the
 compiled kernel: {registers:.0%}.
