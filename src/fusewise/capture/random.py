@@ -9,6 +9,7 @@ runs anew. `fusewise.keep` and `fusewise.uniform` are pure in (seed, slot, eleme
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
@@ -41,12 +42,14 @@ def _next_number(device: torch.device) -> int:
     """int64 from the state of a GPU's generator, which moves on as after a kernel that draws one number a thread."""
     index = torch.cuda.current_device() if device.index is None else device.index
     generator = torch.cuda.default_generators[index]
-    offset = generator.get_offset()
-    generator.set_offset(offset + _OFFSET_STEP)
+    with _drawing:  # two threads must not get one number
+        offset = generator.get_offset()
+        generator.set_offset(offset + _OFFSET_STEP)
     number = _mix(_mix(generator.initial_seed() & _MASK64) + offset // _OFFSET_STEP & _MASK64)
     return number - (number >> 63 << 64)
 
 
+_drawing = threading.Lock()
 _OFFSET_STEP = 4  # offsets of PyTorch's generators are multiples of it
 _MASK64 = (1 << 64) - 1
 
