@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -37,31 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["FUSEWISE_CACHE_DIR"] = str(scratch / "fusewise")
         os.environ["TRITON_CACHE_DIR"] = str(scratch / "triton")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "inductor")
-        if config.getoption("numprocesses", None):
-            _precompile_headers(scratch / "headers")
     if settings is not None:
         # No deadline: the first example of a property may compile a kernel.
         settings.register_profile("local", deadline=None)
         settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
         settings.load_profile("ci" if os.environ.get("CI") else "local")
-
-
-def _precompile_headers(folder: Path) -> None:
-    """Has the headers of CPU kernels parsed once, beside the start of the tests: half the time of a small kernel.
-
-    The compiler takes them from the first folder that it is told of, and those of the sources until they are there, or
-    where its options are others.
-    """
-    folder.mkdir()
-    named = os.environ.get("CXX", "g++")
-    compiler = folder / Path(shlex.split(named)[0]).name  # a script: inductor takes no options in CXX
-    compiler.write_text(f'#!/bin/sh\nexec {named} -I{shlex.quote(str(folder))} "$@"\n')
-    compiler.chmod(0o755)
-    os.environ["CXX"] = str(compiler)
-    root = Path(__file__).parents[1]
-    command = [sys.executable, "-m", "tests.precompile", str(folder)]
-    path = os.pathsep.join([str(root / "src"), str(root)])
-    subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stderr=subprocess.DEVNULL)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from fusewise.codegen.cpp import HEADER
 from fusewise.errors import CompileFailed, CompilerMissing, LaunchFailed
 from fusewise.runtime import cache, cpp
 
@@ -268,3 +270,37 @@ def test_results_after_a_fork() -> None:
             os._exit(1)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def with_headers(name: str) -> str:
+    return f'#include "{HEADER}"\n' + ADD.replace("NAME", name)
+
+
+def test_headers_are_parsed_once_and_used(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GCC names the headers that it opens: those kept once parsed behind `!`, those that it parses behind dots."""
+    compiler = cpp.find_compiler()
+    if "Free Software Foundation" not in compiler.identity:
+        pytest.skip("the compiler is not GCC")
+    opened, script = tmp_path / "opened", tmp_path / "compiler"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(compiler.command)} -H "$@" 2>> {opened}\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    for number in (1, 2):
+        opened.write_text("")
+        run(cpp.build(with_headers(f"add_parsed_{number}")), f"add_parsed_{number}")
+        lines = opened.read_text().splitlines()
+        assert [line for line in lines if line.startswith("!") and line.endswith(f"{HEADER}.gch")]
+        parsed = [line for line in lines if line.startswith(".") and line.endswith("cpu/vec.h")]
+        assert bool(parsed) == (number == 1), "the first unit has them parsed for all"
+    assert len(list(folder.rglob("*.gch"))) == 1
+
+
+@pytest.mark.parametrize("kept", ["damaged", "gone", "none"])
+def test_headers_that_do_not_fit_are_parsed_again(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    path = None if kept == "none" else tmp_path / "kept.gch"
+    if path is not None and kept == "damaged":
+        path.write_bytes(b"gpch" + bytes(1000))
+    monkeypatch.setattr(cpp, "precompiled_headers", lambda *_: path)
+    run(cpp.build(with_headers(f"add_{kept}")), f"add_{kept}")

@@ -344,7 +344,11 @@ class _Generator:
     def may_write(self, number: int) -> bool:
         """Not into inputs that gradients flow to, nor into memory that is read at several places at once."""
         value = self.values[number]
-        return not (value.is_leaf and value.requires_grad) and not any(s == 0 for s in value.stride())
+        try:
+            is_asked_for = value.is_leaf and value.requires_grad
+        except RuntimeError:  # one of several views that one call made, of memory that was written since
+            return False
+        return not is_asked_for and not any(s == 0 for s in value.stride())
 
     def spread(self, changed: torch.Tensor, exact: bool, coarse: float) -> None:
         """What an in-place op wrote shows in every value of the same memory."""

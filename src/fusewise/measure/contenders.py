@@ -163,8 +163,8 @@ def own_entry(function: Function) -> Function:
 def cold_caches(contender: Contender, device: str) -> Iterator[None]:
     """Empty kernel caches inside the block, so that a compile there is a cold one.
 
-    Inductor hashes its C++ headers once a process, and clearing its caches makes it do so again: a trivial compile
-    pays for that first.
+    Inductor hashes its C++ headers once a process, and clearing its caches makes it do so again; the parsed headers of
+    Fusewise's CPU kernels are in the cache too. A trivial compile pays for that first.
     """
     select_algorithm.PRINT_AUTOTUNE = False  # pages of timings, in between a progress bar
     before = config.CACHE_DIR.get()
@@ -172,7 +172,7 @@ def cold_caches(contender: Contender, device: str) -> Iterator[None]:
         os.environ[config.CACHE_DIR.name] = folder
         try:
             with fresh_cache(dir=folder):
-                if contender.inductor:
+                if contender.inductor or device == "cpu":
                     warm_up(contender, device)
                 yield
         finally:

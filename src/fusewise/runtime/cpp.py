@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -18,8 +19,9 @@ from pathlib import Path
 import torch
 
 from fusewise import __version__, codegen
-from fusewise.config import CXX
-from fusewise.errors import CompileFailed, CompilerMissing, LaunchFailed
+from fusewise.codegen.cpp import HEADER
+from fusewise.config import CXX, cache_dir
+from fusewise.errors import CacheFailure, CompileFailed, CompilerMissing, LaunchFailed
 from fusewise.runtime import cache
 
 HEADERS = Path(codegen.__file__).parent
@@ -119,6 +121,9 @@ def compile_unit(compiler: Compiler, source: str) -> bytes:
         folder = Path(name)
         (folder / "unit.cpp").write_text(source, encoding="utf-8")
         output = folder / "unit.so"
+        headers = precompiled_headers(compiler, cache_dir())
+        if headers is not None:
+            (folder / f"{HEADER}.gch").symlink_to(headers)
         runtime = openmp_library()
         if runtime is not None:
             # PyTorch's own OpenMP runtime, so that the process has one pool of threads
@@ -136,6 +141,29 @@ def compile_unit(compiler: Compiler, source: str) -> bytes:
             "-ltorch_cpu",
         ]
         _run(command, source)
+        return output.read_bytes()
+
+
+@functools.cache
+def precompiled_headers(compiler: Compiler, folder: Path) -> Path | None:
+    """The headers of kernels as GCC keeps them once parsed, most of the time of a small unit; made once a cache folder.
+
+    GCC looks for them beside the unit, and takes the headers themselves where these do not fit. None for another
+    compiler, and where they cannot be made: the unit then says what is wrong.
+    """
+    if "Free Software Foundation" not in compiler.identity:
+        return None
+    key = cache.key_of("headers", compiler.identity, *_flags(), _headers_digest(), cpu_identity(), str(folder))
+    with contextlib.suppress(CompileFailed, CacheFailure):
+        return cache.fetch_file("cpp", key, lambda: _parse_headers(compiler), ".gch")
+    return None
+
+
+def _parse_headers(compiler: Compiler) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="fusewise-build-") as name:
+        output = Path(name) / f"{HEADER}.gch"
+        header = str(HEADERS / HEADER)
+        _run([*compiler.command, *_flags(), "-x", "c++-header", header, "-o", str(output)], "")
         return output.read_bytes()
 
 
