@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
@@ -893,3 +894,25 @@ def test_the_norm_of_one_element_is_its_absolute_value() -> None:
     a = torch.randn(50, 1, requires_grad=True)
     same(lambda a: (F.normalize(a, dim=1), torch.linalg.vector_norm(a, dim=1), a.norm(p=3, dim=1)), a)
     same(lambda a: torch.linalg.vector_norm(a, dim=1), torch.tensor([[3e38], [1e-30], [-INF], [NAN]]))
+
+
+@pytest.mark.parametrize("shape", [(5, 16, 0), (2, 5, 16, 0), (7, 0, 3), (0, 16, 5), (5, 0, 0)])
+def test_rows_of_nothing_reduced_along_and_across(shape: tuple[int, ...]) -> None:
+    """One kernel walks the rows and keeps sums of each column: of rows without an element there are no columns."""
+    x = torch.rand(shape)
+    last = x.dim() - 1
+    same(lambda a: ((a > 0.3).any(0), torch.where((a > 0.3).any(last), 1.0, -1.0)), x)
+    same(lambda a: (a.sum(0), a.sum(last), (a * 2).amax(1) if a.shape[1] else a), x)
+
+
+@pytest.mark.parametrize("ints", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_integers_of_what_is_none_are_the_processors(dtype: torch.dtype, ints: torch.dtype) -> None:
+    """A NaN or an infinity that the compiler can see must not be folded to another integer than eager gives."""
+    nan, inf = math.nan, math.inf
+    for values in ([nan] * 8, [inf] * 8, [-inf] * 8, [1e4, nan, -1e4, inf] * 2):
+        x = torch.tensor([values] * 6, dtype=dtype)
+        same(lambda a: (a.max(0)[0].to(ints), a.max().to(ints), a.amin(1).to(ints), a.sum(1).to(ints)), x)
+        same(lambda a: (a.t().max(0)[0].to(ints), a.t().max(1)[0].to(ints)), x)
+        for value in (nan, inf):
+            same(lambda a, v=value: (torch.full_like(a, v).to(ints), torch.where(a > 2, v, a).to(ints)), x)

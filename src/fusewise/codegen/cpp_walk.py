@@ -68,7 +68,7 @@ def _chunks(scope: Scope, vector: Axis, sums: list[int]) -> None:
     pieces = [("chunk", "chunks")]
     out.open("{")
     if tiled:
-        out.line(f"const int64_t tiles = fw::ceil_div(row, {TILE});")
+        out.line(f"const int64_t tiles = fw::most(1, fw::ceil_div(row, {TILE}));")
         pieces.append(("tile", "tiles"))
     open_points(out, kernel, kernel.parallel, pieces, carried_rows(kernel), all_of(kernel))
     if tiled:
@@ -141,7 +141,7 @@ def _combine(scope: Scope, vector: Axis, sums: list[int]) -> None:
     outer = [a for a in kernel.reduce if a.name != vector.name]
     name, size = identifier(vector.name), size_name(vector)
     out.open("{")
-    out.line(f"const int64_t blocks = fw::ceil_div({size}, {COMBINE});")
+    out.line(f"const int64_t blocks = fw::most(1, fw::ceil_div({size}, {COMBINE}));")
     open_points(
         out, kernel, [*kernel.parallel, *outer], [("block", "blocks")], draws=_with_operands(kernel, kernel.final)
     )

@@ -74,9 +74,21 @@ template <class To, class V> FW_INLINE Raw<To> cast_raw(V v) {
   else return resize<To>(v);
 }
 
+// A float of which the compiler knows nothing. What C leaves open, as the integer of a NaN, it folds as it likes where it
+// knows the float, and the processor's own answer, which is eager's, is another.
+template <class T> FW_INLINE T unknown(T x) {
+#if defined(__x86_64__)
+  asm("" : "+x"(x));
+#elif defined(__aarch64__)
+  asm("" : "+w"(x));
+#endif
+  return x;
+}
+
 // C's conversion of scalars and vectors: floats to integers toward 0, integers modulo 2^n.
 template <class To, class From> FW_INLINE auto cast(From x) {
   if constexpr (is_scalar<From>) {
+    if constexpr (is_float<From> && !is_float<To>) x = unknown(x);
     if constexpr (is_float<From> && sizeof(To) < 4) return static_cast<To>(static_cast<int32_t>(x));
     else return static_cast<To>(x);
   } else if constexpr (is_pair<From>) {

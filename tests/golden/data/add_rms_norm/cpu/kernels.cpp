@@ -110,7 +110,7 @@ extern "C" int64_t fused_mul_sum_add_pow_0(const float* __restrict in0, const fl
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_r0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_r0, 256));
     const int64_t points = n_x0 * blocks;
     #pragma omp parallel if (points > 1)
     {

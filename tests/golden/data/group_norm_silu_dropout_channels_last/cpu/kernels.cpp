@@ -93,7 +93,7 @@ extern "C" int64_t fused_keep_native_dropout_backward_native_group_norm_silu_bac
   float* const part33 = fw::scratch<101, float>(n_x0*n_x1*chunks*row);
   if (!part33) return -1;
   {
-    const int64_t tiles = fw::ceil_div(row, 4096);
+    const int64_t tiles = fw::most(1, fw::ceil_div(row, 4096));
     const int64_t points = n_x0 * n_x1 * chunks * tiles;
     #pragma omp parallel if (points > 1)
     {
@@ -150,7 +150,7 @@ extern "C" int64_t fused_keep_native_dropout_backward_native_group_norm_silu_bac
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_x2, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_x2, 256));
     const int64_t points = n_x0 * n_x1 * blocks;
     #pragma omp parallel if (points > 1)
     {
@@ -221,7 +221,7 @@ extern "C" int64_t fused_native_group_norm_backward_0(const float* __restrict in
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_r0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_r0, 256));
     const int64_t points = n_x0 * blocks;
     {
       const fw::Share mine = fw::share(points);
@@ -284,7 +284,7 @@ extern "C" int64_t fused_native_group_norm_backward_1(const float* __restrict in
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_r0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_r0, 256));
     const int64_t points = n_x0 * blocks;
     {
       const fw::Share mine = fw::share(points);

@@ -124,7 +124,7 @@ extern "C" int64_t fused_native_layer_norm_backward_0(const float* __restrict in
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_r0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_r0, 256));
     const int64_t points = n_x0 * blocks;
     #pragma omp parallel if (points > 1)
     {

@@ -268,7 +268,7 @@ extern "C" int64_t fused_gelu_gelu_backward_sum_0(const float* __restrict in0, c
   float* const part28 = fw::scratch<100, float>(1*chunks*row);
   if (!part28) return -1;
   {
-    const int64_t tiles = fw::ceil_div(row, 4096);
+    const int64_t tiles = fw::most(1, fw::ceil_div(row, 4096));
     const int64_t points = chunks * tiles;
     #pragma omp parallel if (points > 1)
     {
@@ -315,7 +315,7 @@ extern "C" int64_t fused_gelu_gelu_backward_sum_0(const float* __restrict in0, c
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_x0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_x0, 256));
     const int64_t points = blocks;
     #pragma omp parallel if (points > 1)
     {
@@ -427,7 +427,7 @@ extern "C" int64_t fused_native_layer_norm_native_layer_norm_backward_add_keep_0
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_r0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_r0, 256));
     const int64_t points = n_x0 * blocks;
     #pragma omp parallel if (points > 1)
     {
@@ -510,7 +510,7 @@ extern "C" int64_t fused_cat_sum_0(const float* __restrict in0, const float* __r
   float* const part14 = fw::scratch<100, float>(1*chunks*row);
   if (!part14) return -1;
   {
-    const int64_t tiles = fw::ceil_div(row, 4096);
+    const int64_t tiles = fw::most(1, fw::ceil_div(row, 4096));
     const int64_t points = chunks * tiles;
     #pragma omp parallel if (points > 1)
     {
@@ -551,7 +551,7 @@ extern "C" int64_t fused_cat_sum_0(const float* __restrict in0, const float* __r
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_x0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_x0, 256));
     const int64_t points = blocks;
     #pragma omp parallel if (points > 1)
     {
@@ -651,7 +651,7 @@ extern "C" int64_t fused_native_layer_norm_native_layer_norm_backward_add_0(cons
   }
   if (status != 0) return status;
   {
-    const int64_t blocks = fw::ceil_div(n_r0, 256);
+    const int64_t blocks = fw::most(1, fw::ceil_div(n_r0, 256));
     const int64_t points = n_x0 * blocks;
     #pragma omp parallel if (points > 1)
     {
