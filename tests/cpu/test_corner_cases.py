@@ -916,3 +916,26 @@ def test_integers_of_what_is_none_are_the_processors(dtype: torch.dtype, ints: t
         same(lambda a: (a.t().max(0)[0].to(ints), a.t().max(1)[0].to(ints)), x)
         for value in (nan, inf):
             same(lambda a, v=value: (torch.full_like(a, v).to(ints), torch.where(a > 2, v, a).to(ints)), x)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 3), (3, 1)])
+def test_views_of_what_eager_makes_anew_share_memory(shape: tuple[int, ...]) -> None:
+    """A roll, flip or repeat that moves nothing is a tensor of its own all the same, and its views lie in it."""
+
+    def rolled(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        moved = x.roll(1, -1)
+        return moved.view(-1, 1), moved, moved[0]
+
+    def flipped(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        moved = x.flip(0)
+        return moved.reshape(-1), moved.t(), x.repeat(1, 1), x
+
+    for fn in (rolled, flipped):
+        torch._dynamo.reset()
+        x = torch.rand(shape)
+        got, want = torch.compile(fn, backend=STRICT)(x), fn(x)
+        for ours, eager in zip(got, want, strict=True):
+            assert torch.equal(ours, eager) and ours.stride() == eager.stride()
+        for results in (got, want):
+            results[0].fill_(7)
+        assert [r.tolist() for r in got] == [r.tolist() for r in want], "a write shows where it does in eager"

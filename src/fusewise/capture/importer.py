@@ -86,19 +86,42 @@ def import_graph(
         Unsupported: the whole graph must run as it is: an op with an effect, or a size that is not known before
             the call.
     """
-    importer = _Importer(gm, example_inputs, policy, device, strict)
+    fresh: frozenset[Node] = frozenset()
+    importer = _Importer(gm, example_inputs, policy, device, strict, fresh)
     if policy != "conservative" and torch.device(importer.device).type == "cuda" and scan_along_rows(gm):
         gm.recompile()
-    return importer.run()
+    while True:
+        try:
+            return importer.run()
+        except _OneMemory as found:
+            fresh |= {found.root}
+            importer = _Importer(gm, example_inputs, policy, device, strict, fresh)
+
+
+class _OneMemory(Exception):
+    """Several results are views of one tensor that eager makes anew, and ours lies in another's memory."""
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
 
 
 class _Importer:
+    """`fresh`: calls whose result is copied at once into memory of its own."""
+
     def __init__(
-        self, gm: GraphModule, example_inputs: Sequence[Any], policy: str, device: str | None, strict: bool
+        self,
+        gm: GraphModule,
+        example_inputs: Sequence[Any],
+        policy: str,
+        device: str | None,
+        strict: bool,
+        fresh: frozenset[Node],
     ) -> None:
         self.gm = gm
         self.policy = policy
         self.strict = strict
+        self.fresh = fresh
+        self.copied: set[Node] = set()  # of which a result is a copy
         self.placeholders = gm.graph.find_nodes(op="placeholder")
         pairs = zip(self.placeholders, example_inputs, strict=True)
         self.arguments = [node.meta.get("val", example) for node, example in pairs]
@@ -181,7 +204,7 @@ class _Importer:
         value = node.meta.get("val")
         if node.target is operator.getitem and isinstance(node.args[0], Node):
             parent, index = node.args[0], node.args[1]
-            self.env[node] = self.env[parent][index]
+            self.env[node] = self._in_own_memory(node, self.env[parent][index])
             if self.roots[parent] is not parent:
                 self.roots[node] = self.roots[parent]
             return
@@ -208,7 +231,7 @@ class _Importer:
             self.roots[node] = self.roots[viewed]
         self.b.origin = origin_of(node)
         try:
-            self.env[node] = self._expand(node, value)
+            self.env[node] = self._in_own_memory(node, self._expand(node, value))
         except Unsupported as reason:
             self.env[node] = self._opaque(node, value, reason.problem)
         except Exception as defect:
@@ -517,9 +540,20 @@ class _Importer:
             return value
         if value.dtype.name not in TO_TORCH:
             raise Unsupported(f"a copy of {value.dtype.name}, for a result that eager keeps apart from another")
+        if root in self.copied and root not in self.fresh:
+            raise _OneMemory(root)  # two copies would share nothing
+        self.copied.add(root)
         self.b.origin = origin_of(root)
+        return self._apart(value)
+
+    def _in_own_memory(self, node: Node, found: Any) -> Any:
+        return self._apart(found) if node in self.fresh and isinstance(found, Value) else found
+
+    def _apart(self, value: Value) -> Value:
+        """A copy, with the strides of `value`."""
         copy = self._copy(value)
         if value.id in self.strides:
+            self.strides[copy.id] = self.strides[value.id]
             self.b.set_strides(copy, self.strides[value.id])
         return copy
 
