@@ -29,6 +29,11 @@ from fusewise.commands.verify import verify
 from fusewise.errors import EnvironmentFailure, FusewiseError
 
 
+def _drop_output() -> None:
+    """What cannot be written goes nowhere: Python flushes it once more at its end, and would end in an error there."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 class Verbs(TyperGroup):
     """The verbs; what ends one early becomes an exit code of ours before typer makes it one of its own."""
 
@@ -41,9 +46,13 @@ class Verbs(TyperGroup):
             errors.print("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # the reader, such as `head`, has left, which is no finding
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes at its end
+            _drop_output()
             raise typer.Exit from None
         except OSError as cause:
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _drop_output()
             where = f"{cause.filename}: " if cause.filename else ""
             raise EnvironmentFailure(f"{where}{cause.strerror or cause}.") from cause
         return result

@@ -106,9 +106,10 @@ def test_a_reader_that_leaves_is_no_finding() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_full_disk_is_one_clear_line() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_clear_line(unbuffered: str) -> None:
     with open("/dev/full", "w") as full:
-        done = run("device", "list", out=full.fileno())
+        done = run("device", "list", out=full.fileno(), PYTHONUNBUFFERED=unbuffered)
     assert (done.returncode, done.stderr) == (3, "error: No space left on device.\n")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 from torch.fx import GraphModule, Node
 
-from fusewise.capture.barrier import is_barrier
+from fusewise.capture.calls import flat, main_device, plain, wall_reason
 from fusewise.capture.captured import (
     ArgInput,
     ArgSize,
@@ -305,7 +305,7 @@ class _Importer:
         """The op by torch's decomposition, where every piece has an expansion."""
         pieces = None if self.policy == "conservative" else pieces_of(node)
         if pieces is None:
-            raise Unsupported(_wall_reason(node))
+            raise Unsupported(wall_reason(node))
         for inner, outer in zip(pieces.graph.find_nodes(op="placeholder"), node.all_input_nodes, strict=True):
             operand = self.env[outer]
             wide = operand.dtype.is_half if isinstance(operand, Value) else False
@@ -316,8 +316,8 @@ class _Importer:
             elif inner.op == "call_function":
                 self.env[inner] = self._expand(inner, inner.meta["val"])
         (output,) = pieces.graph.find_nodes(op="output")
-        found = [self.env[r] if isinstance(r, Node) else r for r in _flat(output.args[0])]
-        specs = [self._spec(r) if isinstance(r, torch.Tensor) else None for r in _flat(value)]
+        found = [self.env[r] if isinstance(r, Node) else r for r in flat(output.args[0])]
+        specs = [self._spec(r) if isinstance(r, torch.Tensor) else None for r in flat(value)]
         narrow = [v.cast(s.dtype) if isinstance(v, Value) and s else v for v, s in zip(found, specs, strict=True)]
         values = [self._settle(v, s) for v, s in zip(narrow, specs, strict=True)]
         return tuple(values) if isinstance(value, (tuple, list)) else values[0]
@@ -349,7 +349,7 @@ class _Importer:
         for argument in arguments:
             if argument.type not in ("Tensor", "number"):
                 continue
-            for value in _flat(argument.value):
+            for value in flat(argument.value):
                 found = value.meta.get("val") if isinstance(value, Node) else value
                 if isinstance(found, torch.SymInt):
                     found = 1  # its type counts, and asking for its value would add a guard
@@ -365,9 +365,9 @@ class _Importer:
 
     def _check_tensors(self, node: Node, value: Any) -> None:
         """Raises `Unsupported` where a tensor beside the call is of a kind that the IR cannot compute on."""
-        around = [n.meta.get("val") for n in node.all_input_nodes] + list(_flat(value))
+        around = [n.meta.get("val") for n in node.all_input_nodes] + list(flat(value))
         for tensor in around:
-            for leaf in _flat(tensor):
+            for leaf in flat(tensor):
                 if isinstance(leaf, torch.Tensor):
                     if leaf.layout != torch.strided or leaf.is_quantized:
                         raise Unsupported("a tensor that is sparse or quantised")
@@ -456,8 +456,8 @@ class _Importer:
                 return slice(template(arg.start), template(arg.stop), template(arg.step))
             return arg
 
-        args = tuple(template(_plain(a)) for a in node.args)
-        kwargs = {k: template(_plain(v)) for k, v in node.kwargs.items()}
+        args = tuple(template(plain(a)) for a in node.args)
+        kwargs = {k: template(plain(v)) for k, v in node.kwargs.items()}
         key = len(self.opaques)
         call = self.b.opaque(operands, key, reason, makes_views(node))
         kinds: list[ResultKind] = []
@@ -558,16 +558,6 @@ class _Importer:
         return copy
 
 
-def main_device(gm: GraphModule, arguments: Sequence[Any]) -> torch.device:
-    """The device that most tensors of the graph are on; scalars count only where there is nothing else."""
-    count: dict[torch.device, float] = {}
-    for found in [*arguments, *(n.meta.get("val") for n in gm.graph.nodes if n.op == "call_function")]:
-        for leaf in _flat(found):
-            if isinstance(leaf, torch.Tensor):
-                count[leaf.device] = count.get(leaf.device, 0) + (1 if leaf.dim() else 1e-6)
-    return max(count, key=lambda d: (count[d], d.type != "cpu")) if count else torch.device("cpu")
-
-
 def _keep(b: Builder, seed: Value, _device: Any, slot: int, size: Sequence[Size], keep_prob: float) -> Value:
     return b.keep(seed, size, slot, keep_prob)
 
@@ -590,45 +580,5 @@ def _same_layout(shape: Sequence[Size], left: Sequence[Size], right: Sequence[Si
     return all(same(n, 1) or same(a, b) for n, a, b in zip(shape, left, right, strict=True))
 
 
-def _wall_reason(node: Node) -> str:
-    """Why a call that has no expansion runs as it is."""
-    target = node.target
-    if is_barrier(node):
-        return "the program forbids fusing across it"
-    if not isinstance(target, torch._ops.OpOverload):
-        return "a call that is no ATen op"
-    if target.namespace == "_c10d_functional":
-        return "a collective: other processes take part"
-    if any(part in str(target) for part in _PRODUCTS):
-        return "a product that the vendor's kernel computes"
-    if torch.Tag.nondeterministic_seeded in target.tags:
-        return "draws from PyTorch's generator"
-    if target.namespace not in ("aten", "prims"):
-        return "a custom op"
-    return "no expansion"
-
-
-_PRODUCTS = ("mm.", "mv.", ".dot.", "convolution", "attention", "_linear", "_rnn", "lstm", "gru")
-
-
 def _is_symbolic(value: Any) -> bool:
     return isinstance(value, sympy.Basic)
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _flat(part)
-    else:
-        yield value
-
-
-def _plain(value: Any) -> Any:
-    """FX's immutable lists and dicts as plain ones: PyTorch's parser wants those."""
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    if isinstance(value, list):
-        return [_plain(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    return value
