@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from fusewise.codegen.triton import module
 from fusewise.errors import CompileFailed
 from fusewise.ir import sizes
 from fusewise.ir.affine import axis
-from fusewise.ir.dtypes import BF16, BOOL, F32, I32, I64, DType
+from fusewise.ir.dtypes import BF16, BOOL, F32, F64, I32, I64, DType
 from fusewise.lower.kernel import Axis, Kernel, TritonSchedule
 from fusewise.lower.launch import BundledKernel
 from fusewise.runtime import triton_compile
@@ -219,6 +220,19 @@ def test_whole_numbers_become_bf16_by_way_of_f32_as_in_eager(source: DType) -> N
     kernel = replace(m.done(), schedule=TritonSchedule((), ("x0",), 1, 512, 1, True, 4))
     ptx = compile_kernel(module([kernel], True), kernel, GpuTarget(90)).asm["ptx"]
     assert "cvt.rn.f32.s" in ptx and "cvt.rn.bf16.s" not in ptx
+
+
+@pytest.mark.parametrize("target", [I32, I64], ids=str)
+@pytest.mark.parametrize("source", [F32, F64, BF16], ids=str)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1e30])
+def test_the_gpu_converts_what_is_no_integer(value: float, source: DType, target: DType) -> None:
+    """LLVM would store any number for the integer of a NaN that it knows."""
+    m = Make("numbers", [Axis("x0", 4096)], None)
+    m.store("o", at(("x0", 1)), m.op("cast", m.const(value, source), dtype=target))
+    kernel = replace(m.done(), schedule=TritonSchedule((), ("x0",), 1, 512, 1, True, 4))
+    for exact in (False, True):
+        ptx = compile_kernel(module([kernel], exact), kernel, GpuTarget(90)).asm["ptx"]
+        assert f"cvt.rzi.s{target.bits}.f{64 if source == F64 else 32}" in ptx
 
 
 def test_instructions_per_element_are_known_without_a_loop() -> None:

@@ -9,7 +9,7 @@ import math
 from typing import Literal
 
 from fusewise.errors import IRError
-from fusewise.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType
+from fusewise.ir.dtypes import BF16, BOOL, F16, F32, F64, I8, I16, I32, I64, U8, DType, compute_dtype
 
 Precision = Literal["exact", "full", "half"]
 Vendor = Literal["nvidia", "amd"]
@@ -169,6 +169,11 @@ def compute(
         case "copy":
             return args[0]
         case "cast":
+            if vendor == "nvidia" and types[0].is_float and dtype.is_integer and args[0].startswith("tl.full(("):
+                # LLVM makes any number of a NaN's integer where it knows the NaN
+                return cast(
+                    f"lib.unknown({cast(args[0], types[0], compute_dtype(types[0]))})", compute_dtype(types[0]), dtype
+                )
             return cast(args[0], types[0], dtype)
         case "bitcast":
             return f"{args[0]}.to({TYPES[dtype]}, bitcast=True)"

@@ -238,6 +238,15 @@ def fast_rcp(x: tl.tensor) -> tl.tensor:
     return tl.inline_asm_elementwise("rcp.approx.ftz.f32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
 
 
+@from_libdevice(lambda x: x)
+def unknown(x: tl.tensor) -> tl.tensor:
+    """`x`, f32 or f64, of which the compiler knows nothing."""
+    if x.dtype.primitive_bitwidth == 64:
+        return tl.inline_asm_elementwise("mov.b64 $0, $1;", "=l,l", [x], dtype=tl.float64, is_pure=True, pack=1)
+    else:
+        return tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], dtype=tl.float32, is_pure=True, pack=1)
+
+
 @jit
 def fast_exp(x: tl.tensor) -> tl.tensor:
     """e^x in f32: relative error about 2^-22 + |x| 2^-24."""
