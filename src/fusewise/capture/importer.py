@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sympy
@@ -86,16 +87,15 @@ def import_graph(
         Unsupported: the whole graph must run as it is: an op with an effect, or a size that is not known before
             the call.
     """
-    fresh: frozenset[Node] = frozenset()
-    importer = _Importer(gm, example_inputs, policy, device, strict, fresh)
+    make = partial(_Importer, gm, example_inputs, policy, device, strict)
+    importer = make(frozenset())
     if policy != "conservative" and torch.device(importer.device).type == "cuda" and scan_along_rows(gm):
         gm.recompile()
     while True:
         try:
             return importer.run()
         except _OneMemory as found:
-            fresh |= {found.root}
-            importer = _Importer(gm, example_inputs, policy, device, strict, fresh)
+            importer = make(importer.fresh | {found.root})
 
 
 class _OneMemory(Exception):

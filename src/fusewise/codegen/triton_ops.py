@@ -171,9 +171,8 @@ def compute(
         case "cast":
             if vendor == "nvidia" and types[0].is_float and dtype.is_integer and args[0].startswith("tl.full(("):
                 # LLVM makes any number of a NaN's integer where it knows the NaN
-                return cast(
-                    f"lib.unknown({cast(args[0], types[0], compute_dtype(types[0]))})", compute_dtype(types[0]), dtype
-                )
+                wide = compute_dtype(types[0])
+                return cast(f"lib.unknown({cast(args[0], types[0], wide)})", wide, dtype)
             return cast(args[0], types[0], dtype)
         case "bitcast":
             return f"{args[0]}.to({TYPES[dtype]}, bitcast=True)"

@@ -17,8 +17,8 @@ from fusewise.config import COLUMNS
 from fusewise.errors import CacheFailure, DeviceDataError, EnvironmentFailure, FusewiseError, ResultsInvalid, UsageError
 
 OK, FINDING, USAGE, ENVIRONMENT = 0, 1, 2, 3
-INTERRUPTED = 130  # as a shell has it
 """Exit codes: fine; a finding (a mismatch, an impossible time); bad usage; something missing on this machine."""
+INTERRUPTED = 130  # as a shell has it
 
 WIDTH = 120  # where the output is no terminal and COLUMNS names no width
 

@@ -363,7 +363,7 @@ def _copy(cost: Cost, device: str) -> Call | None:
     try:
         source = torch.ones(cost.least_bytes // 2, dtype=torch.uint8, device=device)
         target = torch.ones_like(source)
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError):
+    except (RuntimeError, MemoryError):
         return None
     return partial(target.copy_, source)
 

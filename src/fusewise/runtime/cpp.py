@@ -153,7 +153,7 @@ def precompiled_headers(compiler: Compiler, folder: Path) -> Path | None:
     """
     if "Free Software Foundation" not in compiler.identity:
         return None
-    key = cache.key_of("headers", compiler.identity, *_flags(), _headers_digest(), cpu_identity(), str(folder))
+    key = cache.key_of("headers", compiler.identity, *_flags(), _headers_digest(), cpu_identity())
     with contextlib.suppress(CompileFailed, CacheFailure):
         return cache.fetch_file("cpp", key, lambda: _parse_headers(compiler), ".gch")
     return None

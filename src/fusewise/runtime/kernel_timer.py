@@ -45,8 +45,11 @@ class KernelTimer:
     def _time(self, kernel: Kernel, elements: list[int], hints: Mapping[str, int]) -> float | None:
         try:
             buffers = [
-                torch.full((elements[n],), _made_up(b.dtype), dtype=TO_TORCH[b.dtype.name], device=self.device)
-                for n, b in enumerate(kernel.buffers)
+                # a seed is on the host, as in most calls: the variant that was compiled to be priced is timed
+                torch.full(
+                    (n,), _made_up(b.dtype), dtype=TO_TORCH[b.dtype.name], device="cpu" if b.seed else self.device
+                )
+                for n, b in zip(elements, kernel.buffers, strict=True)
             ]
             flush = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=self.device)
         except torch.OutOfMemoryError:
