@@ -13,6 +13,8 @@ Policy = Literal["conservative", "balanced", "aggressive"]
 POLICIES: tuple[str, ...] = get_args(Policy)
 Fission = Literal["auto", "never", "always"]
 FISSIONS: tuple[str, ...] = get_args(Fission)
+SideBySide = Literal["auto", "never", "always"]
+SIDE_BY_SIDE: tuple[str, ...] = get_args(SideBySide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Options:
             None: no limit.
         fission: whether a GPU kernel that registers hold back is split in two: `auto` where the parts are predicted to
             be faster, `never`, or `always` at the best place, to time what `auto` did not choose.
+        side_by_side: whether independent GPU kernels share a launch (horizontal fusion): `auto` where that is predicted
+            to be faster, `never`, or `always` where one launch can hold them, also to time what `auto` did not choose.
         tune: time the best schedules of each GPU kernel on the device that is present, and print the `schedules` that
             pin the choice.
         schedules: schedules by kernel name, as `tune` prints them (pairs of names; a mapping is taken too).
@@ -39,6 +43,7 @@ class Options:
     check: bool = False
     fuel: int | None = None
     fission: Fission = "auto"
+    side_by_side: SideBySide = "auto"
     tune: bool = False
     schedules: tuple[tuple[str, str], ...] = ()
 
@@ -102,6 +107,9 @@ def make_options(**given: object) -> Options:
     fission = merged.get("fission", "auto")
     if fission not in FISSIONS:
         raise UnknownName("fission", str(fission), FISSIONS)
+    side_by_side = merged.get("side_by_side", "auto")
+    if side_by_side not in SIDE_BY_SIDE:
+        raise UnknownName("side_by_side", str(side_by_side), SIDE_BY_SIDE)
     merged["schedules"] = tuple(sorted(dict(merged.get("schedules", ())).items()))  # type: ignore[call-overload]
     return Options(**merged)  # type: ignore[arg-type]
 

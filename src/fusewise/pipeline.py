@@ -161,7 +161,10 @@ def plan_captured(
         refined = refine(make, pricer, fission)
         if options.tune or options.schedules:
             refined = _choose_schedules(refined, pricer, captured.graph.device, options)
-        plan = bundle_kernels(refined.plan, refined.priced, machine.gpu, options.fuel)
+        plan = refined.plan
+        if options.side_by_side != "never":
+            forced = options.side_by_side == "always"
+            plan = bundle_kernels(plan, refined.priced, machine.gpu, options.fuel, forced)
         kernels = refined.kernels
     else:
         plan = make(())

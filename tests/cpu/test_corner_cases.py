@@ -896,6 +896,20 @@ def test_the_norm_of_one_element_is_its_absolute_value() -> None:
     same(lambda a: torch.linalg.vector_norm(a, dim=1), torch.tensor([[3e38], [1e-30], [-INF], [NAN]]))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [3, 7, 100, 3001])
+def test_the_deviation_of_equal_values_and_its_gradient_are_zero(dtype: torch.dtype, rows: int) -> None:
+    """A rounded mean of equal values is not one of them, and beside 0 the gradient of a square root is of size 1."""
+    column = torch.tanh(torch.linspace(-3, 3, 9, dtype=torch.float64)).to(dtype)
+    a = column.expand(rows, 9).contiguous().requires_grad_()
+    for dim in (0, 1):
+        x = a if dim == 0 else a.detach().t().contiguous().requires_grad_()
+        same(lambda x, d=dim: (x.std(d), *torch.std_mean(x * 2, d)), x, close=True)
+        deviations = torch.compile(lambda x, d=dim: (x.std(d), x.std(d, correction=0)), backend=STRICT)(x)
+        assert not any(d.any() for d in deviations)
+    same(lambda x: x.std(0), torch.tensor([[INF, -INF, 3e38, NAN, 1.0]] * 5), close=True)
+
+
 @pytest.mark.parametrize("shape", [(5, 16, 0), (2, 5, 16, 0), (7, 0, 3), (0, 16, 5), (5, 0, 0)])
 def test_rows_of_nothing_reduced_along_and_across(shape: tuple[int, ...]) -> None:
     """One kernel walks the rows and keeps sums of each column: of rows without an element there are no columns."""

@@ -247,6 +247,17 @@ def test_other_types_and_ops_of_pytorchs_own() -> None:
     check(adam, *(torch.randn(0, 3) for _ in range(4)))
 
 
+def test_sizes_that_a_guard_makes_equal() -> None:
+    """What is written has the size `(n // 2) * 2`, and the argument `n`: a guard of the view says that n is even."""
+
+    def split(x: torch.Tensor) -> torch.Tensor:
+        x.unflatten(-1, (-1, 2)).clamp_(-1, 1)
+        return x
+
+    check(split, torch.randn(3, 8, 2) * 4, dynamic=True)
+    check(split, torch.randn(3, 8, 6) * 4, dynamic=True)
+
+
 def test_a_failed_check_of_data_leaves_the_arguments() -> None:
     def look_up(table: torch.Tensor, index: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
         count.add_(1)

@@ -7,8 +7,12 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import pytest
+import torch
 
+from fusewise.capture.importer import import_graph
+from fusewise.capture.trace import trace_fn
 from fusewise.codegen.triton import module
+from fusewise.config import Options, SideBySide
 from fusewise.device import load_gpu
 from fusewise.ir.builder import Builder, Value
 from fusewise.ir.dtypes import BF16, F32, DType
@@ -19,7 +23,7 @@ from fusewise.lower.bundle import bundle_kernels
 from fusewise.lower.fission import Refined, refine
 from fusewise.lower.launch import BundledKernel, launch_units
 from fusewise.lower.price import Pricer
-from fusewise.pipeline import machine_of
+from fusewise.pipeline import machine_of, plan_captured
 from fusewise.plan.decisions import Decision
 from fusewise.plan.plan import Plan, make_plan
 from fusewise.plan.printer import print_plan
@@ -36,9 +40,9 @@ def refined(graph: Graph, apart: bool = True, fuel: int | None = None) -> Refine
     return refine(lambda _: make_plan(graph, machine, fuel, apart=cuts), Pricer(H200, None), "never")
 
 
-def bundled(graph: Graph, apart: bool = True, fuel: int | None = None) -> Plan:
+def bundled(graph: Graph, apart: bool = True, fuel: int | None = None, forced: bool = False) -> Plan:
     found = refined(graph, apart, fuel)
-    return bundle_kernels(found.plan, found.priced, H200, fuel)
+    return bundle_kernels(found.plan, found.priced, H200, fuel, forced)
 
 
 def launches(plan: Plan) -> list[tuple[int, ...]]:
@@ -137,6 +141,25 @@ def test_a_long_kernel_keeps_its_launch_to_itself() -> None:
     assert sorted(len(launch.steps) for launch in plan.launches) == [1, 2]
     (refused,) = [d for d in joins(plan) if not d.taken]
     assert refused.code == "long" and refused.consumer == long.id
+
+
+def test_a_long_kernel_can_be_made_to_share_its_launch() -> None:
+    b = Builder("cuda")
+    graph = b.finish([b.op("exp", b.input((1 << 26,), F32)), *small(b, 2)])
+    (launch,) = bundled(graph, forced=True).launches
+    assert len(launch.steps) == 3
+
+
+@pytest.mark.parametrize(("side_by_side", "launched"), [("auto", 2), ("never", 3), ("always", 1)])
+def test_the_option_rules_a_common_launch_out_or_forces_it(side_by_side: SideBySide, launched: int) -> None:
+    def fn(long: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return long.exp(), a.sin(), b.cos()
+
+    shapes = (1 << 24,), (1000,), (2000,)
+    (traced,) = trace_fn(fn, tuple(torch.empty(s, device="meta") for s in shapes), {}, "cuda")
+    captured = import_graph(traced.gm, traced.example_inputs, "balanced", "cuda")
+    plan, _ = plan_captured(captured, Options(side_by_side=side_by_side), machine_of("h200", use_measured=False))
+    assert len(plan.launches) == launched
 
 
 @pytest.mark.parametrize("dtypes", [(F32, F32), (F32, BF16)], ids=["size", "width"])

@@ -47,6 +47,7 @@ from fusewise.capture.schema import (
 from fusewise.capture.symbols import Symbols, is_ragged
 from fusewise.capture.types import TO_IR, TO_TORCH, carried, computable, has_double
 from fusewise.errors import IRError, Unsupported
+from fusewise.ir import affine
 from fusewise.ir.builder import Builder, Value
 from fusewise.ir.dtypes import BOOL, F32, F64, I64, DType
 from fusewise.ir.expand import TABLE, Context, TensorSpec
@@ -260,8 +261,10 @@ class _Importer:
         place, value = self.env[target], self.env[source] if isinstance(source, Node) else source
         if target.op != "placeholder" or not isinstance(value, Value) or place.node.op != "input":
             raise Unsupported("a write to what is no argument of the graph")
-        if value.dtype != place.dtype or not same_all(value.shape, place.shape):
+        if value.dtype != place.dtype or len(value.shape) != len(place.shape):
             raise Unsupported("a write of another type or shape than the argument's")
+        # AOTAutograd writes what has the argument's shape: where the sizes look unlike, a guard makes them agree
+        value = self.b.view(value, place.shape, [affine.axis(f"o{d}") for d in range(len(place.shape))])
         # nothing may read the argument as it was once it is written: what is written has memory of its own
         if target.meta["val"].device == self.home and TO_IR.get(target.meta["val"].dtype) is not None:
             self.b.origin = origin_of(source if isinstance(source, Node) and source.op == "call_function" else node)

@@ -45,7 +45,7 @@ def bench(
         str,
         typer.Option(
             help="eager, inductor, inductor-max, inductor-all; of Fusewise's other plans fusewise-whole (no kernel"
-            " split), fusewise-split (each that can be), fusewise-unfused; several with commas."
+            " split, launches shared), fusewise-split (the opposite), fusewise-unfused; several with commas."
         ),
     ] = "eager,inductor",
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",

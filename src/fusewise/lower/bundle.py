@@ -27,14 +27,17 @@ MOST_INSTRUCTIONS = 2000  # of the kernel IR of all members, which are compiled 
 _LONG = 2.0  # a kernel's own work / the time of a launch, from which a launch saved hardly matters
 
 
-def bundle_kernels(plan: Plan, priced: Mapping[str, Priced], gpu: GpuModel, fuel: int | None = None) -> Plan:
+def bundle_kernels(
+    plan: Plan, priced: Mapping[str, Priced], gpu: GpuModel, fuel: int | None = None, forced: bool = False
+) -> Plan:
     """The plan with small independent kernels in common launches, and a decision for each one that might have been.
 
     Args:
         priced: the kernels, by name.
         fuel: the greatest number of fusions, those that the plan has included.
+        forced: whether all that one launch can hold shares it, also what is predicted to be slower so.
     """
-    return _Bundling(plan, priced, gpu, fuel).run()
+    return _Bundling(plan, priced, gpu, fuel, forced).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,9 @@ class _Member:
 
 
 class _Bundling:
-    def __init__(self, plan: Plan, priced: Mapping[str, Priced], gpu: GpuModel, fuel: int | None) -> None:
+    def __init__(self, plan: Plan, priced: Mapping[str, Priced], gpu: GpuModel, fuel: int | None, forced: bool) -> None:
         self.plan = plan
+        self.forced = forced
         self.gpu = gpu
         taken = sum(d.taken for d in plan.decisions if d.kind != "fission")
         self.fuel = None if fuel is None else max(0, fuel - taken)
@@ -82,7 +86,7 @@ class _Bundling:
 
     def run(self) -> Plan:
         refused: dict[int, Decision] = {}
-        small = [m for m in self.members if m.busy_us <= _LONG * self.gpu.launch_us]
+        small = [m for m in self.members if not self._is_long(m)]
         waiting = list(small)
         while waiting:
             group = [waiting.pop(0)]
@@ -102,12 +106,15 @@ class _Bundling:
                 self._close(group)
         inside = {m.at for group in self.bundles for m in group}
         for member in self.members:
-            if member.busy_us > _LONG * self.gpu.launch_us:
+            if self._is_long(member):
                 beside = next((m for m in small if self._is_independent([m], member)), None)
                 if beside is not None:
                     refused[member.at] = self._decision([beside], member, "long")
         self.decisions += [d for at, d in refused.items() if at not in inside]
         return self._planned()
+
+    def _is_long(self, member: _Member) -> bool:
+        return not self.forced and member.busy_us > _LONG * self.gpu.launch_us
 
     def _member(self, at: int, step: KernelStep, priced: Priced) -> _Member | None:
         """A kernel as a member; None where it runs nothing, and where what it has is a launch's own.
@@ -156,6 +163,8 @@ class _Bundling:
         instructions = sum(len(m.kernel.body) for m in whole)
         if len(whole) > MOST_MEMBERS or parameters > MOST_PARAMETERS or instructions > MOST_INSTRUCTIONS:
             return "full"
+        if self.forced:
+            return "saves-launch"
         regs, shared_bytes = max(m.regs for m in whole), max(m.shared_bytes for m in whole)
         if any(self._is_held_back(m, regs, shared_bytes) for m in whole):
             return "occupancy"

@@ -1,4 +1,4 @@
-"""Was the planner's choice the fastest of what it chose from: no kernel split, all of them, nothing fused?
+"""Was the planner's choice the fastest of what it chose from: all in one, all apart, nothing fused?
 
 This module needs no torch.
 """
@@ -17,6 +17,14 @@ SUBJECT = "fusewise"
 WHOLE = "fusewise-whole"
 SPLIT = "fusewise-split"
 UNFUSED = "fusewise-unfused"
+
+# Options of what the planner chose from. Whole: no kernel split, and all that can share a launch does; split: each that
+# can be is split at its best place, and every kernel has its own launch; unfused: nothing is fused.
+ALTERNATIVES: dict[str, dict[str, Any]] = {
+    WHOLE: {"fission": "never", "side_by_side": "always"},
+    SPLIT: {"fission": "always", "side_by_side": "never"},
+    UNFUSED: {"fuel": 0},
+}
 
 # Beyond the spread within a run, the same kernels differ from compile to compile: by where code and tensors come to
 # lie in memory. `same_plans_differ_by` says how much of that a results file shows.

@@ -18,6 +18,7 @@ from torch._inductor.utils import fresh_cache
 
 from fusewise import config
 from fusewise.errors import UnknownName
+from fusewise.measure.choices import ALTERNATIVES
 from fusewise.measure.program import Case, Function, Program
 from fusewise.measure.traffic import KernelCounter, eager_kernels
 
@@ -102,10 +103,7 @@ CONTENDERS: dict[str, Contender] = {
         Contender("inductor-max", _compile_inductor_max, inductor=True),
         Contender("inductor-all", _compile_inductor_all, inductor=True),
         Contender("fusewise", _compile_fusewise),
-        # what the planner chose from: no kernel split, each that could be split at its best place, nothing fused
-        Contender("fusewise-whole", _compile_with({"fission": "never"})),
-        Contender("fusewise-split", _compile_with({"fission": "always"})),
-        Contender("fusewise-unfused", _compile_with({"fuel": 0})),
+        *(Contender(name, _compile_with(options)) for name, options in ALTERNATIVES.items()),
     )
 }
 

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from fusewise.capture.captured import Captured
 from fusewise.capture.importer import import_graph
 from fusewise.capture.trace import Traced, trace_fn
-from fusewise.config import Fission, Options
+from fusewise.config import Options
 from fusewise.device.calibration import calibrated
 from fusewise.device.cpu import CpuModel, cpu_of_document, probe_cpu
 from fusewise.device.figures import Figure
@@ -27,7 +27,7 @@ from fusewise.errors import FusewiseError, UsageError
 from fusewise.lower.cpu_work import cpu_work_of
 from fusewise.lower.kernel import Kernel
 from fusewise.lower.registers import predict_registers
-from fusewise.measure.choices import SPLIT, SUBJECT, WHOLE, Choice, choice_of, summary_of
+from fusewise.measure.choices import ALTERNATIVES, SPLIT, SUBJECT, WHOLE, Choice, choice_of, summary_of
 from fusewise.measure.machine import commit, now, versions
 from fusewise.measure.program import Program
 from fusewise.measure.results import BenchResult, BenchRow, KernelTime
@@ -41,7 +41,7 @@ from fusewise.plan.plan import KernelStep, Plan, read_bytes
 SCHEMA = "fusewise-predictions/1"
 _CEILINGS = "ceilings of the results file"
 _SEED = "fusewise.seed"  # a wall without work beside its call
-_FISSION: dict[str, Fission] = {SUBJECT: "auto", WHOLE: "never", SPLIT: "always"}  # by contender
+_OPTIONS: dict[str, dict[str, Any]] = {SUBJECT: {}} | {name: ALTERNATIVES[name] for name in (WHOLE, SPLIT)}
 WORST_KERNELS = 10  # of a report
 SHORT_US = 15.0  # measured; of shorter launches the clock shows the launch more than the kernel
 
@@ -277,7 +277,7 @@ def _predict_row(
             (traced, import_graph(traced.gm, traced.example_inputs, "balanced", device))
             for traced in _traced(row, programs[row.name], device)
         ]
-        for contender in _FISSION:
+        for contender in _OPTIONS:
             if contender in row.times_us and not isinstance(found.get(SUBJECT), str):
                 found[contender] = _predict(row, contender, graphs, machine, results)
     except FusewiseError as cause:
@@ -331,7 +331,7 @@ def _predict(
     results: BenchResult,
 ) -> ProgramPrediction | str:
     """The row predicted for a contender, or why it cannot be."""
-    options = Options(fission=_FISSION[contender])
+    options = Options(**_OPTIONS[contender])
     kernels: list[KernelPrediction] = []
     launched: list[tuple[str, float, str]] = []
     calls: list[tuple[str, CpuWork, float]] = []

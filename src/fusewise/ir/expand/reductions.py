@@ -178,13 +178,22 @@ def moments(c: Context, x: Value, dims: Sequence[int]) -> tuple[Value, Value, Va
     return mean, off, c.b.reduce("sum", off * off, dims, True) if x.shape else off * off
 
 
-def _variance(c: Context, x: Value, dim: Dims, correction: Scalar | None) -> tuple[Value, Value]:
-    """(variance, mean), dims kept; the divisor is count - correction, at least 0."""
+def _variance(
+    c: Context, x: Value, dim: Dims, correction: Scalar | None, zero_of_equals: bool = False
+) -> tuple[Value, Value]:
+    """(variance, mean), dims kept; the divisor is count - correction, at least 0.
+
+    A mean of equal values is rounded, so their variance is not always 0; with `zero_of_equals` it is, as Welford's
+    (eager's) is. A standard deviation needs that: its gradient is 0 at 0 and of the size of 1 beside it.
+    """
     value = own(x)
     if not value.dtype.is_float:
         raise Unsupported("a variance of integers")
     dims = dims_of(dim, len(x.shape))
     mean, _, squares = moments(c, value, dims)
+    if zero_of_equals and x.shape:
+        least, most = (c.b.reduce(name, value, dims, True) for name in ("min", "max"))
+        squares = c.b.where(least.eq(most), most - least, squares)  # the difference of infinities is NaN
     count = c.b.size(count_of(x, dims)).cast(value.dtype)
     divisor = count - number(1 if correction is None else correction)
     divisor = c.b.where(divisor < 0, 0.0, divisor)
@@ -216,7 +225,7 @@ def _var_all(c: Context, x: Value, unbiased: bool = True) -> Value:
 
 @expands("aten.std.correction", exactness="inexact")
 def _std(c: Context, x: Value, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False) -> Value:
-    return _fit(c, c.b.op("sqrt", _variance(c, x, dim, correction)[0]))
+    return _fit(c, c.b.op("sqrt", _variance(c, x, dim, correction, True)[0]))
 
 
 @expands("aten.std.dim", exactness="inexact")
@@ -241,7 +250,7 @@ def _var_mean(
 def _std_mean(
     c: Context, x: Value, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Result:
-    variance, mean = _variance(c, x, dim, correction)
+    variance, mean = _variance(c, x, dim, correction, True)
     return _fit(c, c.b.op("sqrt", variance)), _fit(c, mean, 1)
 
 
