@@ -96,7 +96,7 @@ def test_what_the_planner_chose_from_is_timed_beside_it() -> None:
     unfused, eager = row.kernels["fusewise-unfused"], row.kernels["eager"]
     assert unfused is not None and eager is not None and unfused >= eager
     assert row.kernel_times == {}  # a GPU's profiler gives them
-    found = predict_results(result, PROGRAMS, "cpu", (), lambda share, text: None)
+    found = predict_results([result], PROGRAMS, "cpu", (), lambda share, text: None)
     assert [p.contender for p in (*found.rows, *found.alternatives)] == names[1:4]
     (choice,) = found.choices
     assert set(choice.times_us) == set(names[1:])

@@ -60,7 +60,7 @@ def bench(
     table: Annotated[Path | None, typer.Option(help="Page whose marked table is written anew.")] = None,
     results: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="Results file for --table (once for each) and --predict: nothing is timed."),
+        typer.Option("--from", help="Results file of --table and --predict, once for each: nothing is timed."),
     ] = None,
     predict: Annotated[
         bool, typer.Option("--predict", help="Hold the cost model against the results file of --from.")
@@ -89,16 +89,15 @@ def bench(
     """
     if results and table is None and not predict:
         raise UsageError("--from goes with --table or --predict.", "fusewise bench --table README.md --from FILE.json")
-    if predict and len(results or ()) != 1:
-        problem = "--predict takes one results file." if results else "--predict needs a results file."
-        raise UsageError(problem, "fusewise bench --predict --device h200 --from FILE.json")
+    if predict and not results:
+        raise UsageError("--predict needs a results file.", "fusewise bench --predict --device h200 --from FILE.json")
     if table is not None and not table.is_file():
         raise UsageError(f"no page {table}.")
     from fusewise.measure.program import load_catalogue, select
 
     if predict and results:
         check_output(out)
-        _predict(results[0], device, tuple(names or ()), out, json)
+        _predict(results, device, tuple(names or ()), out, json)
         return
     if results and table is not None:
         from fusewise.measure.results import load_results
@@ -248,8 +247,8 @@ def print_result(found: BenchResult) -> None:
     console.print(table)
 
 
-def _predict(file: Path, device: str, names: tuple[str, ...], out: Path | None, json: bool) -> None:
-    """Prints predicted beside measured for each row of a results file, the worst misses last."""
+def _predict(files: Sequence[Path], device: str, names: tuple[str, ...], out: Path | None, json: bool) -> None:
+    """Prints predicted beside measured for each row of results files, the worst misses last."""
     import json as codec
 
     from fusewise.measure.prediction import predict_results
@@ -261,7 +260,7 @@ def _predict(file: Path, device: str, names: tuple[str, ...], out: Path | None, 
     catalogue = load_catalogue()
     select(catalogue, names)
     with progress_bar(silent=json) as show:
-        found = predict_results(load_results(file), catalogue, device, names, show)
+        found = predict_results([load_results(file) for file in files], catalogue, device, names, show)
     if out is not None:
         out.write_text(codec.dumps(found.to_json(), indent=1) + "\n", encoding="utf-8")
     if json:

@@ -221,47 +221,53 @@ def _in_its_row(row: ProgramPrediction, launch: LaunchPrediction) -> dict[str, A
 
 
 def predict_results(
-    results: BenchResult, programs: dict[str, Program], device: str, names: Sequence[str], show: Progress
+    files: Sequence[BenchResult], programs: dict[str, Program], device: str, names: Sequence[str], show: Progress
 ) -> Predictions:
-    """Predicts each row of a results file, for each contender that splits kernels or does not.
+    """Predicts each row of results files, for each contender that splits kernels or does not.
 
     Args:
-        device: the GPU that the file was made on (`h200`), or `cpu`.
+        files: of one machine; each one's ceilings count for its rows.
+        device: the GPU that the files were made on (`h200`), or `cpu`.
         names: programs; none: all.
 
     Raises:
-        UsageError: no row of the file can be predicted.
+        UsageError: no row of the files can be predicted.
     """
-    note = ""
-    if device == "cpu":
-        cpu, note = _cpu_as_measured(results)
-        machine = cpu_machine(cpu)
-    else:
-        machine = _as_measured(machine_of(device), results)
+    notes: dict[str, None] = {}
     rows: list[ProgramPrediction] = []
     alternatives: list[ProgramPrediction] = []
     left_out: list[tuple[str, str]] = []
     choices: list[Choice] = []
-    wanted = [r for r in results.rows if SUBJECT in r.times_us and (not names or r.name in names)]
-    for number, row in enumerate(wanted):
-        label = f"{row.name} {row.direction} {row.size} {row.dtype}"
-        show(number / len(wanted), label)
-        found = _predict_row(row, programs, machine, results)
-        predicted = {name: p for name, p in found.items() if isinstance(p, ProgramPrediction)}
-        for name, prediction in found.items():
-            if isinstance(prediction, str):
-                left_out.append((label if name == SUBJECT else f"{label} {name}", prediction))
-            elif name == SUBJECT:
-                rows.append(prediction)
-            else:
-                alternatives.append(prediction)
-        choice = choice_of(row, {n: (p.predicted_us, p.kernels) for n, p in predicted.items()})
-        choices += [] if choice is None else [choice]
+    wanted = [[r for r in f.rows if SUBJECT in r.times_us and (not names or r.name in names)] for f in files]
+    done, count = 0, sum(map(len, wanted))
+    title = device
+    for results, chosen in zip(files, wanted, strict=True):
+        if device == "cpu":
+            cpu, note = _cpu_as_measured(results)
+            machine = cpu_machine(cpu)
+            notes |= {note: None} if note else {}
+        else:
+            machine = _as_measured(machine_of(device), results)
+            title = machine.name
+        for row in chosen:
+            label = f"{row.name} {row.direction} {row.size} {row.dtype}"
+            show(done / count, label)
+            done += 1
+            found = _predict_row(row, programs, machine, results)
+            predicted = {name: p for name, p in found.items() if isinstance(p, ProgramPrediction)}
+            for name, prediction in found.items():
+                if isinstance(prediction, str):
+                    left_out.append((label if name == SUBJECT else f"{label} {name}", prediction))
+                elif name == SUBJECT:
+                    rows.append(prediction)
+                else:
+                    alternatives.append(prediction)
+            choice = choice_of(row, {n: (p.predicted_us, p.kernels) for n, p in predicted.items()})
+            choices += [] if choice is None else [choice]
     show(1.0, "done")
     if not rows:
-        raise UsageError("no row of the results file can be predicted.", "; ".join(" ".join(x) for x in left_out[:3]))
-    title = "cpu" if machine.cpu else machine.name
-    return Predictions(title, tuple(rows), tuple(left_out), note, tuple(alternatives), tuple(choices))
+        raise UsageError("no row of the results files can be predicted.", "; ".join(": ".join(x) for x in left_out[:3]))
+    return Predictions(title, tuple(rows), tuple(left_out), " ".join(notes), tuple(alternatives), tuple(choices))
 
 
 def _predict_row(
