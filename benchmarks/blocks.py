@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -15,16 +17,24 @@ EXPANSION = 4
 class TransformerBlock(nn.Module):
     """x + dropout(attention(norm(x))), then h + dropout(mlp(norm(h))) with GELU; causal attention."""
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.1) -> None:
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.1,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.dropout = dropout
-        self.norm1 = nn.LayerNorm(width)
-        self.norm2 = nn.LayerNorm(width)
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
-        self.up = nn.Linear(width, EXPANSION * width)
-        self.down = nn.Linear(EXPANSION * width, width)
+        norm = partial(nn.LayerNorm, width, device=device, dtype=dtype)
+        linear = partial(nn.Linear, device=device, dtype=dtype)
+        self.norm1, self.norm2 = norm(), norm()
+        self.qkv = linear(width, 3 * width)
+        self.out = linear(width, width)
+        self.up = linear(width, EXPANSION * width)
+        self.down = linear(EXPANSION * width, width)
 
     def attention(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
@@ -44,7 +54,7 @@ class TransformerBlock(nn.Module):
 def _build_transformer_block(case: Case) -> Built:
     inputs = Inputs(case)
     width = case.size["width"]
-    block = TransformerBlock(width, case.size["heads"], case.dropout).to(case.device, case.dtype)
+    block = TransformerBlock(width, case.size["heads"], case.dropout, case.device, case.dtype)
     with torch.no_grad():
         for parameter in block.parameters():
             scale = 0.1 if parameter.dim() == 1 else parameter.shape[1] ** -0.5

@@ -15,10 +15,10 @@ POOL = 2
 def _build_conv_bn_relu_pool(case: Case) -> Built:
     inputs = Inputs(case)
     channels = case.size["channels"]
-    norm = nn.BatchNorm2d(channels)
-    module = nn.Sequential(nn.Conv2d(channels, channels, KERNEL, padding=1), norm, nn.ReLU(), nn.MaxPool2d(POOL)).to(
-        device=case.device, dtype=case.dtype, memory_format=torch.channels_last
-    )
+    norm = nn.BatchNorm2d(channels, device=case.device, dtype=case.dtype)
+    conv = nn.Conv2d(channels, channels, KERNEL, padding=1, device=case.device, dtype=case.dtype)
+    conv.weight = nn.Parameter(conv.weight.detach().contiguous(memory_format=torch.channels_last))
+    module = nn.Sequential(conv, norm, nn.ReLU(), nn.MaxPool2d(POOL))
     with torch.no_grad():
         for parameter in module.parameters():
             parameter.copy_(inputs.normal(*parameter.shape, scale=0.05, grad=False))

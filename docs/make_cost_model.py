@@ -89,11 +89,12 @@ A spill counts as often as its loop turns. `schedules` pins one by hand: `x256 w
 TABLE = """
 ## Predicted beside measured: {device}
 
-Each row of a results file, predicted for the same device with the copy rate and launch time of that run. Kernels are
+Each row of the results files, predicted for the same device with the copy rate and launch time of that run. Kernels are
 those of today's code; `measured with` is the code that was timed, so that a difference may be a change and not a miss.
-Programs that are not the same number of kernels today are left out: {left_out}. The constants of the model were fitted
-on an earlier run of these programs, and on the kernels of [h200-kernels.json](../benchmarks/results/h200-kernels.json),
-one by one.
+Programs that are not the same number of kernels today are left out: {left_out}. Those with an op of PyTorch's own,
+which is not modelled, have no row here, and their kernels are compared below: {walled}. The constants of the model were
+fitted on an earlier run of these programs, and on the kernels of
+[h200-kernels.json](../benchmarks/results/h200-kernels.json), one by one.
 
 Median error {median:.1%}, 90th percentile {p90:.1%}. Registers predicted before compiling, within 15% or 8 of the
 compiled kernel: {registers:.0%}.
@@ -104,8 +105,8 @@ CPU_TABLE = """
 
 Each row of a results file, predicted with the copy rate and the call overhead of that run. The bench empties the caches
 before each call, so what a program takes in and writes is priced as main memory's. {note}
-Programs that are not the same number of kernels today, or hold an op that runs as PyTorch's own, are left out:
-{left_out}.
+Programs that are not the same number of kernels today are left out: {left_out}; so are those that hold an op that runs
+as PyTorch's own: {walled}.
 
 Median error {median:.1%}, 90th percentile {p90:.1%}.
 """
@@ -123,7 +124,7 @@ The worst: {worst}.
 KERNELS = """
 ### Kernels one by one: {device}
 
-The same file has each kernel's own time on the device, without what a launch takes: {count} kernels of `fusewise`,
+The same files have each kernel's own time on the device, without what a launch takes: {count} kernels of `fusewise`,
 `fusewise-whole` and `fusewise-split`, one that they share counted once, {short} of less than {limit:g} us not counted,
 since their time is the launch's more than theirs.
 
@@ -142,8 +143,9 @@ The worst:
 CHOICES = """
 ### Was the planner's choice the fastest: {device}
 
-Each program was timed in turns as planned (`fusewise`), with no kernel split (`fusewise-whole`), with every kernel
-split that can be, at its best place (`fusewise-split`), and, where the table has it, with nothing fused. Loss: time of
+Each program was timed in turns as planned (`fusewise`), with no kernel split and all independent ones together that one
+launch can hold (`fusewise-whole`), with every kernel split that can be, at its best place, and in a launch of its own
+(`fusewise-split`), and, where the table has it, with nothing fused. Loss: time of
 `fusewise` / the least of them - 1. A choice is right where its loss is at most {noise:.0%}, where the two times overlap
 between their 10th and 90th percentiles, or where the faster one has the very same kernels.{same} The last columns say
 which of whole and split is faster, measured and predicted; `same` within that noise, or with the same plan.
@@ -156,7 +158,7 @@ differ, the faster one was predicted in {orders_right} of {orders}.
 {rows}
 """
 
-SAME = " Contenders with the very same kernels differ by up to {:.1%} in this file."
+SAME = " Contenders with the very same kernels differ by up to {:.1%} in these files."
 
 
 def _relief() -> str:
@@ -181,7 +183,8 @@ def page() -> str:
 
 
 def _table(found: dict[str, Any]) -> str:
-    rows = sorted(found["rows"], key=lambda r: abs(r["error"]))
+    rows = sorted((r for r in found["rows"] if r["error"] is not None), key=lambda r: abs(r["error"]))
+    walled = [f"{r['name']} {r['direction']}" for r in found["rows"] if r["error"] is None]
     worst = [f"{r['name']} {r['direction']} ({r['error']:+.0%})" for r in reversed(rows[-3:])]
     template = CPU_TABLE if found["registers_within"] is None else TABLE
     text = (template + ROWS).format(
@@ -192,6 +195,7 @@ def _table(found: dict[str, Any]) -> str:
         note=found.get("note", ""),
         rows="\n".join(map(_row, rows)),
         worst=", ".join(worst),
+        walled=", ".join(walled) or "none",
         left_out=", ".join(label for label, _ in found["left_out"]) or "none",
         versions=", ".join(f"{name} {version}" for name, version in found["versions"].items()),
         commit=found["commit"],

@@ -60,11 +60,18 @@ def bench(
     table: Annotated[Path | None, typer.Option(help="Page whose marked table is written anew.")] = None,
     results: Annotated[
         list[Path] | None,
-        typer.Option("--from", help="Results file of --table and --predict, once for each: nothing is timed."),
+        typer.Option("--from", help="Results file of --table, --predict or --plot, once for each: nothing is timed."),
     ] = None,
     predict: Annotated[
         bool, typer.Option("--predict", help="Hold the cost model against the results file of --from.")
     ] = False,
+    grid: Annotated[
+        bool, typer.Option("--grid", help="Rows by columns of softmax and layer_norm instead of the sizes.")
+    ] = False,
+    most: Annotated[int | None, typer.Option(min=1, help="Most elements of a point of --grid; none: 2^28.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Heat map of --grid, or of the files of --from: .png, .svg or .pdf.")
+    ] = None,
     list_names: Annotated[bool, typer.Option("--list", help="Only list the programs.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -77,6 +84,8 @@ def bench(
     fusewise bench --table README.md --from benchmarks/results/cpu-small.json
     fusewise bench --predict --device h200 --from benchmarks/results/h200-full.json
     fusewise bench --predict --device cpu --from benchmarks/results/cpu-small.json
+    fusewise bench --grid softmax --most 1048576 --plot heat.png
+    fusewise bench --plot heat.png --from grid-1.json --from grid-2.json
 
     Prints the median of each contender and its share of the floor, and writes medians with p10 and p90, bytes, kernels
     and compile times to a results file (docs/bench-schema.md). A time that the hardware does not allow, or outputs that
@@ -87,12 +96,28 @@ def bench(
 
     Ctrl-C ends the run after what was measured so far, which is printed and written.
     """
-    if results and table is None and not predict:
-        raise UsageError("--from goes with --table or --predict.", "fusewise bench --table README.md --from FILE.json")
+    if results and (table is not None) + predict + (plot is not None) != 1:
+        goes = "--from goes with --table or --predict or --plot, one of them."
+        raise UsageError(goes, "fusewise bench --table README.md --from FILE.json")
     if predict and not results:
         raise UsageError("--predict needs a results file.", "fusewise bench --predict --device h200 --from FILE.json")
     if table is not None and not table.is_file():
         raise UsageError(f"no page {table}.")
+    if grid and (results or list_names or size != "small"):
+        raise UsageError("--grid times sizes of its own: leave out --size, --from and --list.", "See --most.")
+    if most is not None and not grid:
+        raise UsageError("--most goes with --grid.", f"fusewise bench --grid --most {most}")
+    if plot is not None:
+        if not grid and not results:
+            raise UsageError("--plot goes with --grid or --from.", "fusewise bench --grid --plot heat.png")
+        _check_plot(plot)
+    if results and plot is not None:
+        if out is not None:
+            raise UsageError("--out goes with a run or --predict: --plot --from only draws.")
+        from fusewise.commands.grid import show_files
+
+        show_files(results, plot, names or (), dtype, direction, json)
+        return
     from fusewise.measure.program import load_catalogue, select
 
     if predict and results:
@@ -110,7 +135,7 @@ def bench(
         return
     programs = select(catalogue, tuple(names or ()))
     check_device(device)
-    sizes = _split("size", size, SIZES)
+    sizes = ["grid"] if grid else _split("size", size, SIZES)
     file = out or _default_file(device, sizes, tuple(names or ()))
     check_output(file)
 
@@ -120,7 +145,13 @@ def bench(
     from fusewise.measure.results import to_json, write_results
 
     refuse_under_profiler()  # before the minutes that a run takes
-    cases = engine.bench_cases(programs, sizes, device, [dtype] if dtype else None, [direction] if direction else None)
+    if grid:
+        from fusewise.commands.grid import cases_of_grid, show_grid
+
+        cases = cases_of_grid(names or (), device, dtype, direction, most)
+    else:
+        dtypes, directions = [dtype] if dtype else None, [direction] if direction else None
+        cases = engine.bench_cases(programs, sizes, device, dtypes, directions)
     if not cases:
         raise UsageError("no program has that size, dtype and direction.", "fusewise bench --list")
     contenders = [_ours(c) for c in contenders_named([*baseline.split(","), "fusewise"], count_kernels)]
@@ -144,6 +175,8 @@ def bench(
         print_result(found)
         if file is not None:
             say(f"written to {file}")
+    if grid:
+        show_grid(found.rows, plot, quiet=json)
     if table is not None:
         _write_table(table, [found])
     if len(found.rows) < len(cases):
@@ -179,6 +212,14 @@ def _split(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
         if part not in known:
             raise UnknownName(kind, part, known)
     return parts
+
+
+def _check_plot(plot: Path) -> None:
+    """Raises where no figure can be written: before the minutes that a run takes."""
+    from fusewise.lab.plot import check_plot
+
+    check_output(plot)
+    check_plot(plot)
 
 
 def _default_file(device: str, sizes: list[str], names: tuple[str, ...]) -> Path | None:
@@ -268,15 +309,20 @@ def _predict(files: Sequence[Path], device: str, names: tuple[str, ...], out: Pa
         return
     right = "right"
     table = table_of("program", ("predicted", right), ("measured", right), ("error", right), "slowest kernel, bound by")
-    for row in sorted(found.rows, key=lambda r: abs(r.error)):
+    whole = [(row, row.error) for row in found.rows if row.error is not None]
+    for row, error in sorted(whole, key=lambda pair: abs(pair[1])):
         slowest = max(row.kernels, key=lambda k: k.predicted_us)
-        cells = format_us(row.predicted_us), format_us(row.measured_us), f"{row.error:+.0%}"
+        cells = format_us(row.predicted_us), format_us(row.measured_us), f"{error:+.0%}"
         why = f"{slowest.name}, {slowest.bound_by or 'its floor'}"
         table.add_row(f"{row.name} {row.direction} {row.size} {row.dtype}", *cells, why)
     console.print(table)
     for label, reason in found.left_out:
         say(f"left out: {label}: {reason}")
-    say(f"median error {found.median_error:.1%}, 90th percentile {found.p90_error:.1%}, {len(found.rows)} programs")
+    for row in found.rows:
+        if row.walls:
+            say(f"kernels only: {row.label}: {', '.join(row.walls)} as PyTorch's own, which is not modelled")
+    if found.median_error is not None and found.p90_error is not None:
+        say(f"median error {found.median_error:.1%}, 90th percentile {found.p90_error:.1%}, {len(whole)} programs")
     _print_kernels(found)
     _print_choices(found)
     if found.registers_within is not None:

@@ -239,7 +239,7 @@ def _check_device(device: str, cases: Sequence[BenchCase]) -> None:
         if needed > free:
             raise EnvironmentFailure(
                 f"{bench_case.label} needs about {needed / 1e9:.0f} GB of memory; {free / 1e9:.0f} GB are free.",
-                "Ask for --size small, or run it on a GPU.",
+                "Ask for --size small, with --grid for --most 1048576, or run it on a GPU.",
             )
 
 

@@ -98,12 +98,13 @@ class ProgramPrediction:
     """One contender of one row of a results file.
 
     Attributes:
-        predicted_us, measured_us: one call of the program.
+        predicted_us, measured_us: one call of the program. What `walls` take is missing in what is predicted.
         measured_with: commit of the code that was measured.
         kernels: its kernels, forward and backward.
         contender: which of Fusewise's.
         launches: those whose own time the file has.
         unmatched: kernels that were timed and are none of the plan's: PyTorch's own.
+        walls: what runs as PyTorch's own kernel, which is not modelled: only the launches can be compared.
     """
 
     name: str
@@ -117,6 +118,7 @@ class ProgramPrediction:
     contender: str = SUBJECT
     launches: tuple[LaunchPrediction, ...] = ()
     unmatched: tuple[str, ...] = ()
+    walls: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -124,9 +126,9 @@ class ProgramPrediction:
         return f"{self.name} {self.direction} {self.size} {self.dtype}"
 
     @property
-    def error(self) -> float:
-        """Predicted / measured - 1."""
-        return self.predicted_us / self.measured_us - 1
+    def error(self) -> float | None:
+        """Predicted / measured - 1; None where there are walls."""
+        return None if self.walls else self.predicted_us / self.measured_us - 1
 
     def to_json(self) -> dict[str, Any]:
         """Its fields, with each error."""
@@ -154,14 +156,19 @@ class Predictions:
     choices: tuple[Choice, ...] = ()
 
     @property
-    def median_error(self) -> float:
-        """Median of the errors' sizes."""
-        return median([abs(r.error) for r in self.rows])
+    def errors(self) -> tuple[float, ...]:
+        """Sizes of the errors of the programs that have no walls."""
+        return tuple(abs(r.error) for r in self.rows if r.error is not None)
 
     @property
-    def p90_error(self) -> float:
-        """Their 90th percentile."""
-        return percentile([abs(r.error) for r in self.rows], 0.9)
+    def median_error(self) -> float | None:
+        """Their median; None where there are none."""
+        return median(self.errors) if self.errors else None
+
+    @property
+    def p90_error(self) -> float | None:
+        """Their 90th percentile; None where there are none."""
+        return percentile(self.errors, 0.9) if self.errors else None
 
     @property
     def registers_within(self) -> float | None:
@@ -343,6 +350,7 @@ def _predict(
     calls: list[tuple[str, CpuWork, float]] = []
     total_us = 0.0
     launches = 0
+    walls: dict[str, None] = {}
     for traced, captured in graphs:
         plan, built = plan_captured(captured, options, machine, compiler_for(machine, "balanced"))
         launches += len(plan.launches)
@@ -358,12 +366,12 @@ def _predict(
         for step in plan.walls:
             name = captured.opaques[plan.graph[step.node].attr("key")].name
             if not name.startswith(_SEED):
-                return f"{name} runs as PyTorch's own kernel, which is not modelled"
-            if machine.cpu is not None:  # a GPU's seed is drawn on the host, ahead of the kernels
+                walls[name] = None
+            elif machine.cpu is not None:  # a GPU's seed is drawn on the host, ahead of the kernels
                 launches += 1
                 total_us += results.ceilings["empty_kernel_us"]
     measured = row.kernels.get(contender)
-    if measured is not None and measured != launches:
+    if not walls and measured is not None and measured != launches:
         return f"{measured} kernels were measured, and today's plan has {launches}"
     if machine.cpu is not None:
         kernels = _cpu_kernels(machine.cpu, calls)
@@ -381,6 +389,7 @@ def _predict(
         contender,
         matched,
         unmatched,
+        tuple(walls),
     )
 
 

@@ -7,11 +7,15 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 
 from fusewise.errors import UnknownName, UsageError
+
+if TYPE_CHECKING:
+    from fusewise.measure.bench import BenchCase
 
 Direction = Literal["forward", "train"]
 DIRECTIONS: tuple[str, ...] = get_args(Direction)
@@ -166,18 +170,27 @@ def load_catalogue(folder: Path | None = None) -> dict[str, Program]:
     Raises:
         UsageError: there is no such folder.
     """
+    programs: dict[str, Program] = _load("catalogue", folder).PROGRAMS
+    return programs
+
+
+def load_grid(folder: Path | None = None) -> Callable[..., list[BenchCase]]:
+    """`grid_cases` of the grid.py of a `benchmarks` folder, which is found as `load_catalogue` finds it."""
+    cases: Callable[..., list[BenchCase]] = _load("grid", folder).grid_cases
+    return cases
+
+
+def _load(name: str, folder: Path | None) -> ModuleType:
     beside_sources = Path(__file__).parents[3] / "benchmarks"
     candidates = [folder] if folder else [Path.cwd() / "benchmarks", beside_sources]
     for candidate in candidates:
-        if (candidate / "catalogue.py").is_file():
+        if (candidate / f"{name}.py").is_file():
             root = str(candidate.resolve().parent)
             if root not in sys.path:
                 sys.path.insert(0, root)
-            module = importlib.import_module(f"{candidate.resolve().name}.catalogue")
-            programs: dict[str, Program] = module.PROGRAMS
-            return programs
+            return importlib.import_module(f"{candidate.resolve().name}.{name}")
     raise UsageError(
-        f"no benchmark catalogue in {' or '.join(str(c) for c in candidates)}.",
+        f"no benchmark {name} in {' or '.join(str(c) for c in candidates)}.",
         "Run this command in a checkout of Fusewise, which holds the folder benchmarks.",
     )
 
