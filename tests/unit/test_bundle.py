@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -23,6 +24,7 @@ from fusewise.lower.bundle import bundle_kernels
 from fusewise.lower.fission import Refined, refine
 from fusewise.lower.launch import BundledKernel, launch_units
 from fusewise.lower.price import Pricer
+from fusewise.lower.registers import predict_resources
 from fusewise.pipeline import machine_of, plan_captured
 from fusewise.plan.decisions import Decision
 from fusewise.plan.plan import Plan, make_plan
@@ -40,9 +42,9 @@ def refined(graph: Graph, apart: bool = True, fuel: int | None = None) -> Refine
     return refine(lambda _: make_plan(graph, machine, fuel, apart=cuts), Pricer(H200, None), "never")
 
 
-def bundled(graph: Graph, apart: bool = True, fuel: int | None = None, forced: bool = False) -> Plan:
+def bundled(graph: Graph, apart: bool = True, fuel: int | None = None) -> Plan:
     found = refined(graph, apart, fuel)
-    return bundle_kernels(found.plan, found.priced, H200, fuel, forced)
+    return bundle_kernels(found.plan, found.priced, H200, fuel)
 
 
 def launches(plan: Plan) -> list[tuple[int, ...]]:
@@ -122,35 +124,35 @@ def test_fuel_counts_each_kernel_that_joins() -> None:
         assert bool(refused) == (fuel < 5)
 
 
-@pytest.mark.parametrize(
-    ("limit", "most", "code"), [("MOST_MEMBERS", 3, "full"), ("MOST_PARAMETERS", 6, "full"), ("_LONG", 0.0, "long")]
-)
-def test_limits_of_one_launch(limit: str, most: float, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "most"), [("MOST_MEMBERS", 3), ("MOST_PARAMETERS", 6)])
+def test_limits_of_one_launch(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundling, limit, most)
     b = Builder("cuda")
     plan = bundled(b.finish(small(b, 7)))
-    expected = [1] * 7 if code == "long" else [3, 3, 1]
-    assert [len(launch.steps) for launch in plan.launches] == expected
-    assert {d.code for d in joins(plan) if not d.taken} <= {code}
+    assert [len(launch.steps) for launch in plan.launches] == [3, 3, 1]
+    assert {d.code for d in joins(plan) if not d.taken} <= {"full"}
 
 
-def test_a_long_kernel_keeps_its_launch_to_itself() -> None:
+def test_small_kernels_run_beside_a_long_one() -> None:
     b = Builder("cuda")
-    long = b.op("exp", b.input((1 << 26,), F32))
-    plan = bundled(b.finish([long, *small(b, 2)]))
-    assert sorted(len(launch.steps) for launch in plan.launches) == [1, 2]
-    (refused,) = [d for d in joins(plan) if not d.taken]
-    assert refused.code == "long" and refused.consumer == long.id
+    plan = bundled(b.finish([b.op("exp", b.input((1 << 26,), F32)), *small(b, 2)]))
+    (launch,) = plan.launches
+    assert len(launch.steps) == 3 and launch.predicted_us == pytest.approx(plan.kernels[0].predicted_us, rel=0.01)
 
 
-def test_a_long_kernel_can_be_made_to_share_its_launch() -> None:
+@pytest.mark.parametrize(("forced", "launched"), [(False, 2), (True, 1)])
+def test_a_kernel_of_many_registers_keeps_to_itself_unless_forced(forced: bool, launched: int) -> None:
     b = Builder("cuda")
-    graph = b.finish([b.op("exp", b.input((1 << 26,), F32)), *small(b, 2)])
-    (launch,) = bundled(graph, forced=True).launches
-    assert len(launch.steps) == 3
+    found = refined(b.finish([b.op("exp", b.input((1 << 26,), F32)), *small(b, 1)]))
+    name = found.plan.kernels[1].name
+    used = replace(predict_resources(found.kernels[name], H200.arch), regs_per_thread=255)
+    priced = {**found.priced, name: replace(found.priced[name], used=used)}
+    plan = bundle_kernels(found.plan, priced, H200, forced=forced)
+    assert len(plan.launches) == launched
+    assert [d.code for d in joins(plan)] == ["saves-launch" if forced else "occupancy"]
 
 
-@pytest.mark.parametrize(("side_by_side", "launched"), [("auto", 2), ("never", 3), ("always", 1)])
+@pytest.mark.parametrize(("side_by_side", "launched"), [("auto", 1), ("never", 3), ("always", 1)])
 def test_the_option_rules_a_common_launch_out_or_forces_it(side_by_side: SideBySide, launched: int) -> None:
     def fn(long: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return long.exp(), a.sin(), b.cos()

@@ -1,4 +1,4 @@
-"""Which kernels run side by side in one launch: small ones, independent of each other, cost little but their launches.
+"""Which kernels run side by side in one launch: independent ones, of which small ones cost little but their launches.
 
 Each does what it did alone, by the same instructions. Only a floating sum may be taken in another order, where the
 compiler lays out tiles of one shape alike: policies that keep the order of sums have none in a kernel.
@@ -24,7 +24,6 @@ from fusewise.plan.plan import Bundle, KernelStep, OpaqueStep, Plan
 MOST_PARAMETERS = 118  # of one launch: torch's launcher takes 120, of which two are Triton's own
 MOST_MEMBERS = 32
 MOST_INSTRUCTIONS = 2000  # of the kernel IR of all members, which are compiled as one: about 4 ms each
-_LONG = 2.0  # a kernel's own work / the time of a launch, from which a launch saved hardly matters
 
 
 def bundle_kernels(
@@ -86,8 +85,7 @@ class _Bundling:
 
     def run(self) -> Plan:
         refused: dict[int, Decision] = {}
-        small = [m for m in self.members if not self._is_long(m)]
-        waiting = list(small)
+        waiting = list(self.members)
         while waiting:
             group = [waiting.pop(0)]
             for member in list(waiting):
@@ -105,16 +103,8 @@ class _Bundling:
             if len(group) > 1:
                 self._close(group)
         inside = {m.at for group in self.bundles for m in group}
-        for member in self.members:
-            if self._is_long(member):
-                beside = next((m for m in small if self._is_independent([m], member)), None)
-                if beside is not None:
-                    refused[member.at] = self._decision([beside], member, "long")
         self.decisions += [d for at, d in refused.items() if at not in inside]
         return self._planned()
-
-    def _is_long(self, member: _Member) -> bool:
-        return not self.forced and member.busy_us > _LONG * self.gpu.launch_us
 
     def _member(self, at: int, step: KernelStep, priced: Priced) -> _Member | None:
         """A kernel as a member; None where it runs nothing, and where what it has is a launch's own.

@@ -22,7 +22,6 @@ REASONS: dict[str, str] = {
     "output": "the value leaves the graph and is stored anyway",
     "memory": "the values that it reads would wait for other kernels, and peak memory would pass eager's",
     "registers": "the fused kernel needs so many registers that its parts are faster",
-    "long": "its own work takes so long that a launch less hardly matters",
     "blocks": "they want other thread blocks: of another size, or with accesses of another width",
     "full": "one launch takes no more parameters or code",
     "occupancy": "beside the others fewer of its thread blocks would be resident than it needs",
