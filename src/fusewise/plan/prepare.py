@@ -132,7 +132,9 @@ _COLUMN_TILE = {"gpu": 64, "cpu": 64}  # results that one program makes where th
 _PROGRAMS = {"gpu": 4, "cpu": 4}  # programs a unit that keep the device busy
 _LEAST_PART = {"gpu": 64, "cpu": 256}  # elements a part below which two steps cost more than they gain
 _LEAST_TOTAL = {"gpu": 1 << 16, "cpu": 1 << 18}
-_SHORT_ROW = {"gpu": 1 << 12, "cpu": 1 << 14}  # elements that one program reduces in no more time than a launch takes
+# elements that one program reduces in no more time than a launch takes: of a row, of each of the columns of a tile
+_SHORT_ROW = {"gpu": 1 << 15, "cpu": 1 << 14}
+_SHORT_COLUMN = {"gpu": 1 << 12, "cpu": 1 << 14}
 _LONGEST_ROW = {"gpu": 1 << 14, "cpu": 1 << 16}  # sums a point of the row that a program can keep on chip
 
 
@@ -150,7 +152,8 @@ def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int])
         total *= hint(source[d], hints)
     column = len(source) - 1 not in dims
     beside_rows = column and results <= _LONGEST_ROW[machine.kind] and _has_row_reduction(graph, source)
-    if not beside_rows and (total < _LEAST_TOTAL[machine.kind] or total // results <= _SHORT_ROW[machine.kind]):
+    short = (_SHORT_COLUMN if column else _SHORT_ROW)[machine.kind]
+    if not beside_rows and (total < _LEAST_TOTAL[machine.kind] or total // results <= short):
         return None
     programs = -(-results // _COLUMN_TILE[machine.kind]) if column else results
     wanted = machine.units * _PROGRAMS[machine.kind]
