@@ -316,6 +316,32 @@ def rows_forms() -> Iterator[Scheduled]:
     for bits in [32, 64]:
         schedule = TritonSchedule((), ("p",), 1, 1, 128, True, 4, 1, bits)
         yield scheduled(m, f"{bits}", schedule, inputs=inputs, outputs=outputs, ulps=64)
+    yield from rows_at_a_time()
+
+
+def rows_at_a_time() -> Iterator[Scheduled]:
+    """Programs that take several rows at a time, and sums over them of elements, of row values and of constants."""
+    programs, rows, columns = 3, 24, 11
+    m = Make("rows_at_a_time", [Axis("p", programs), Axis("l", rows, loop=True), Axis("r0", columns, True)], None, True)
+    row = axis("p") * rows + axis("l")
+    a = m.load("a", F32, row * columns + axis("r0"))
+    scale = m.load("s", F32, row)
+    w = m.load("w", F32, axis("r0"))
+    b = m.op("mul", m.op("mul", a, scale), w)
+    total = m.reduce("sum", b)
+    m.store("o", row * columns + axis("r0"), m.op("sub", a, total))
+    m.store("n", row, total)
+    place = axis("p") * columns + axis("r0")
+    m.store("c", place, m.op("mul", m.reduce("sum", b, over_loop=True), w))
+    m.store("t", place, m.reduce("max", a, over_loop=True))
+    m.store("k", place, m.reduce("sum", w, over_loop=True))  # the same for every row: counts as often as there are
+    m.store("u", axis("p"), m.reduce("sum", m.op("mul", total, scale), over_loop=True))
+    inputs = {"a": floats(programs * rows * columns), "s": floats(programs * rows), "w": floats(columns)}
+    sizes_of = {"o": programs * rows * columns, "n": programs * rows, "u": programs}
+    outputs = sizes_of | dict.fromkeys("ctk", programs * columns)
+    for l_block, bits, warps in [(8, 32, 1), (4, 64, 4), (2, 32, 2)]:
+        schedule = TritonSchedule((), ("p",), 1, 1, 16, True, warps, 2, bits, l_block=l_block)
+        yield scheduled(m, f"l{l_block}", schedule, inputs=inputs, outputs=outputs, ulps=64)
 
 
 def points(case: Case) -> int:

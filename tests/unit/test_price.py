@@ -1,12 +1,15 @@
-"""Kernels that differ in name alone are compiled once to be priced."""
+"""Kernels that differ in name alone are compiled once to be priced; what no multiprocessor can hold is not taken."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 import torch
 
 from fusewise.capture.importer import import_graph
 from fusewise.capture.trace import trace_fn
-from fusewise.lower.kernel import Kernel
+from fusewise.lower.kernel import Kernel, TritonSchedule
 from fusewise.lower.price import Pricer
 from fusewise.lower.registers import predict_resources
 from fusewise.pipeline import machine_of
@@ -43,3 +46,27 @@ def test_alike_kernels_are_compiled_once() -> None:
     }
     by_name = {found.kernel.name: found.prediction for found in priced}
     assert all(by_name.values()) and len(by_name) == 4
+
+
+@pytest.mark.parametrize("stages_that_fit", [2, 1, 0])
+def test_a_schedule_that_no_multiprocessor_can_hold_is_not_taken(stages_that_fit: int) -> None:
+    """The tiles that a pipelined loop has in flight are in shared memory, which may not hold them."""
+    assert MACHINE.gpu is not None
+    arch = MACHINE.gpu.arch
+
+    def compile_kernel(kernel: Kernel) -> Resources:
+        schedule = kernel.schedule
+        assert isinstance(schedule, TritonSchedule)
+        shared_bytes = 0 if schedule.num_stages <= stages_that_fit else arch.shared_bytes_per_sm + 1
+        return replace(predict_resources(kernel, arch), shared_bytes=shared_bytes)
+
+    def norm(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x / x.sum(-1, keepdim=True), (x * 2).sum(0)
+
+    (traced,) = trace_fn(norm, (torch.empty(2048, 16384, device="meta"),), device="cuda")
+    plan = make_plan(import_graph(traced.gm, traced.example_inputs, "balanced", "cuda").graph, MACHINE)
+    (walking, *_) = Pricer(MACHINE.gpu, compile_kernel).price_all(plan, plan.kernels)
+    schedule = walking.kernel.schedule
+    assert walking.kernel.loop and isinstance(schedule, TritonSchedule)
+    assert walking.fits == (stages_that_fit > 0)
+    assert schedule.num_stages == stages_that_fit or not stages_that_fit

@@ -217,6 +217,9 @@ def test_a_loop_over_rows_needs_the_row_on_chip() -> None:
     kernel = replace(m.done(), schedule=TritonSchedule((), (), 1, 1, 32, False, 4))
     with pytest.raises(IRError, match="persistent"):
         module([kernel], False)
+    kernel = replace(m.done(), schedule=TritonSchedule((), (), 1, 1, 64, True, 4, l_block=8))
+    with pytest.raises(IRError, match="8 rows at a time do not divide 4"):
+        module([kernel], False)
 
 
 def test_every_parallel_axis_needs_a_dim() -> None:

@@ -244,16 +244,20 @@ class _Printer(Values):
         for value in sums:
             self._start_accumulator(value)
         dim = self.tile.dim("l")
+        if dim.masked:
+            raise IRError(f"kernel {kernel.name}: {dim.block} rows at a time do not divide {dim.size}")
         stages = self.schedule.num_stages
         pipelined = f", num_stages={stages}" if stages > 1 else ""
-        name = "l0" if self._is_wide(dim) else "l"
-        self._line(f"for {name} in tl.range(0, {size_text(dim.size)}{pipelined}):")
+        name = "l0" if self._is_wide(dim) or dim.live else "l"
+        step = ", LBLOCK" if dim.live else ""
+        self._line(f"for {name} in tl.range(0, {size_text(dim.size)}{step}{pipelined}):")
         with self._scope():
             if name == "l0":
-                self._line("l = tl.cast(l0, tl.int64)")
+                rows = f"l0 + tl.arange(0, LBLOCK){self.tile.spread('l')}" if dim.live else "l0"
+                self._line(f"l = tl.cast({rows}, tl.int64)" if self._is_wide(dim) else f"l = {rows}")
             self._passes(persistent=True)
         for value in sums:
-            self._finish(value, f"a{value}")
+            self._finish(value, self._sum_of_rows(value))
         self._emit_all(kernel.final)
 
     # ---- instructions
@@ -483,6 +487,15 @@ class _Printer(Values):
         arg, position = self._contribution(value)
         given = arg if position is None else f"{arg}, {position}"
         self._finish(value, f"lib.reduce_{self._op(instr)}({given}, {self._axis()})")
+
+    def _sum_of_rows(self, value: int) -> str:
+        """The accumulator of a sum over the loop, summed over the rows that were taken at a time."""
+        if not self.tile.dim("l").live:
+            return f"a{value}"
+        reduce = f"lib.reduce_{self._op(self._reduction(value))}"
+        if self.shapes[value]:
+            return f"{reduce}(a{value}, {self.tile.place('l')}, True)"
+        return f"{reduce}({reduce}(a{value}, 1, False), 0, False)"  # the other dim has one element
 
     def _contribution(self, value: int) -> tuple[str, str | None]:
         """What the tile at hand adds to a reduction: values (and positions), the identity where the tile is masked."""

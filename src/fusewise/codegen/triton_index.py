@@ -1,8 +1,8 @@
 """Index expressions as Triton text: axes become tile dims, and each part stays at its smallest tile shape.
 
-The tile dims of a kernel are y, x and r (see `TritonSchedule`), beside l, the row at hand of a loop over rows. The flat
-index along a dim is the variable of that name; its axes are quotients and remainders of it, which fold away where a dim
-has one axis or an index is contiguous.
+The tile dims of a kernel are y, x and r (see `TritonSchedule`), beside l, the row or rows at hand of a loop over rows.
+The flat index along a dim is the variable of that name; its axes are quotients and remainders of it, which fold away
+where a dim has one axis or an index is contiguous.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def make_tile(kernel: Kernel) -> Tile:
         dims.append(make("y", schedule.y_axes, schedule.y_block, schedule.y_block > 1))
     dims.append(make("x", schedule.x_axes, schedule.x_block, schedule.x_block > 1))
     if kernel.loop:
-        dims.append(make("l", tuple(a.name for a in kernel.loop), 1, False))
+        dims.append(make("l", tuple(a.name for a in kernel.loop), schedule.l_block, schedule.l_block > 1))
     if reduce_axes:
         dims.append(make("r", reduce_axes, schedule.r_block, True))
     axes: dict[str, tuple[Dim, Index]] = {}

@@ -116,8 +116,8 @@ class Values:
                 if isinstance(instr, Load):
                     for guard in self._guards_of(len(self.shapes)):
                         shape |= self.shapes[guard.cond]
-            case Reduce(over_loop=False):
-                shape = self._reduced_shape(instr) - {"r"}
+            case Reduce(over_loop=over_loop):
+                shape = self._reduced_shape(instr) - {"l" if over_loop else "r"}
             case _:
                 pass
         return shape
@@ -125,7 +125,7 @@ class Values:
     def _reduced_shape(self, instr: Reduce) -> Shape:
         """Shape of the reduced tile: r and another dim, or every dim (a result of one element must be a scalar)."""
         if instr.over_loop:
-            return self.shapes[instr.arg]
+            return self.shapes[instr.arg] | (frozenset(self.tile.order) & {"l"})
         shape = self.shapes[instr.arg] | {"r"}
         return shape if len(shape) > 1 else frozenset(self.tile.order)
 

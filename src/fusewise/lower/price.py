@@ -53,6 +53,11 @@ class Priced:
     floor_us: float
 
     @property
+    def fits(self) -> bool:
+        """False where one multiprocessor has not the registers and shared memory that one program takes."""
+        return self.prediction is None or self.prediction.residency.blocks_per_sm > 0
+
+    @property
     def time_us(self) -> float:
         """Predicted time, the floor where nothing better is known."""
         return self.floor_us if self.prediction is None else self.prediction.time_us
@@ -93,13 +98,15 @@ class Pricer:
         best: Priced | None = None
         shape = describe(axes, body, hints)
         finalists = FINALISTS if self._compile else 1  # nothing but a compiler tells close ones apart
-        for schedule in choose_gpu_schedule(shape, self.gpu.sm_count)[:finalists]:
+        for number, schedule in enumerate(choose_gpu_schedule(shape, self.gpu.sm_count)):
+            if number >= finalists and best is not None and best.fits:
+                break
             found = self.price_kernel(plan, step, assemble(step.name, axes, body, schedule, hints))
             if found.prediction is None:
                 return found
-            if best is None or found.time_us < _WORTH_IT * best.time_us:
+            if best is None or (found.fits, -found.time_us) > (best.fits, -_WORTH_IT * best.time_us):
                 best = found
-            if best.time_us <= GOOD_ENOUGH * found.floor_us:
+            if best.fits and best.time_us <= GOOD_ENOUGH * found.floor_us:
                 break
         assert best is not None, "choose_gpu_schedule gives at least one"
         return best

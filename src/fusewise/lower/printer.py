@@ -85,6 +85,7 @@ def print_schedule(schedule: Schedule) -> str:
         return f"cpp: {vectors}, {'threads' if schedule.threads else 'one thread'}"
     tiles = [f"y {schedule.y_block} ({', '.join(schedule.y_axes)})"] if schedule.y_axes else []
     tiles.append(f"x {schedule.x_block} ({', '.join(schedule.x_axes)})" if schedule.x_axes else "one program")
+    tiles += [f"l {schedule.l_block}"] if schedule.l_block > 1 else []
     tiles.append(f"r {schedule.r_block}")
     held = "row held" if schedule.persistent else "row walked"
     stages = f"{schedule.num_stages} stage{'s' if schedule.num_stages > 1 else ''}"

@@ -86,7 +86,7 @@ def predict_registers(kernel: Kernel, arch: Arch) -> int:
 def predict_resources(kernel: Kernel, arch: Arch) -> Resources:
     """Resources on a multiprocessor of `arch`, as far as they can be told without compiling."""
     schedule = _schedule(kernel)
-    tile = schedule.y_block * schedule.x_block * (schedule.r_block if kernel.reduce else 1)
+    tile = schedule.tile_points(bool(kernel.reduce))
     executed = max(1, round(arithmetic(kernel.body) * tile / (schedule.num_warps * arch.warp_size)))
     lives = _Lives(kernel, arch)
     spilled = lives.spilled_bytes()
@@ -116,7 +116,7 @@ class _Lives:
         self.schedule = _schedule(kernel)
         self.dim_of = dict.fromkeys(self.schedule.y_axes, "y") | dict.fromkeys(self.schedule.x_axes, "x")
         self.dim_of |= {a.name: "r" for a in kernel.reduce} | {a.name: "l" for a in kernel.loop}
-        self.blocks = {"y": self.schedule.y_block, "x": self.schedule.x_block, "l": 1}
+        self.blocks = {"y": self.schedule.y_block, "x": self.schedule.x_block, "l": self.schedule.l_block}
         self.blocks["r"] = self.schedule.r_block if kernel.reduce else 1
         self.sizes = kernel.axis_sizes()
         self.accesses = self._accesses()
@@ -166,7 +166,7 @@ class _Lives:
         A thread takes as many side by side as one access may have; the lanes of a warp, then the warps, fill the inner
         dim first; what is left over, each thread repeats.
         """
-        dims = sorted((d for d in "rxy" if self.blocks[d] > 1), key=lambda d: -self.accesses.get(d, 0))
+        dims = sorted((d for d in "rlxy" if self.blocks[d] > 1), key=lambda d: -self.accesses.get(d, 0))
         lanes, warps = self.arch.warp_size, self.schedule.num_warps
         each = max(1, math.prod(self.blocks.values()) // (lanes * warps))
         narrow = min((b.dtype.bytes for b in self.kernel.buffers), default=4)
@@ -244,7 +244,7 @@ class _Lives:
         free = min(most, self._share_of(programs))
         needed = self.needed()
         if needed <= free:
-            looping = self.walks or self.kernel.loop
+            looping = self.walks or self._loops()
             found = free if looping else max(needed, min(free, self._fixed() + _SPARE * self._ordered()))
         elif needed >= most:
             found = most
@@ -279,11 +279,16 @@ class _Lives:
 
     def _fixed(self) -> float:
         """Registers over the whole kernel: addresses, and sums over rows."""
-        kernel = self.kernel
-        sums = sum(self.elements(i.arg) * _width(i.dtype) for i in kernel.body if isinstance(i, Reduce) and i.over_loop)
-        loops = self.walks or bool(kernel.loop)
+        summed = [i for i in self.kernel.body if isinstance(i, Reduce) and i.over_loop] if self._loops() else []
+        sums = sum(self.elements(i.arg) * _width(i.dtype) for i in summed)
+        loops = self.walks or self._loops()
         pipelined = self.walks and self.schedule.num_stages > 1
         return _BASE + sums + _LOOP * loops + _PIPELINED * pipelined + _CROSSING * self._crosses()
+
+    def _loops(self) -> bool:
+        """True where rows are walked; those that are all taken at once need no loop."""
+        loop = self.kernel.loop
+        return bool(loop) and math.prod(self.sizes[a.name] for a in loop) != self.schedule.l_block
 
     def _stage(self, stage: _Stage) -> float:
         """Registers of a stage beside those of the whole kernel."""

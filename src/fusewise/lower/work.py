@@ -36,7 +36,8 @@ class _Counting:
         self.dim_of = dict.fromkeys(self.schedule.y_axes, "y") | dict.fromkeys(self.schedule.x_axes, "x")
         self.dim_of |= {a.name: "r" for a in kernel.reduce} | {a.name: "l" for a in kernel.loop}
         self.length = {d: math.prod(self.sizes[a] for a, at in self.dim_of.items() if at == d) for d in "yxrl"}
-        blocks = {"y": self.schedule.y_block, "x": self.schedule.x_block, "r": self.schedule.r_block, "l": 1}
+        schedule = self.schedule
+        blocks = {"y": schedule.y_block, "x": schedule.x_block, "r": schedule.r_block, "l": schedule.l_block}
         self.tiles = {d: -(-self.length[d] // blocks[d]) for d in "yxrl"}
         self.shares = _Shares(kernel, self.sizes, hints)
         self.small: dict[Load, float] = {}

@@ -19,6 +19,7 @@ REGISTERS = 65536  # of one multiprocessor, on every GPU since cc 3.5
 OVERHEAD_REGISTERS = 24  # addresses, masks, row values: a thread's registers that hold no elements
 MAX_WARPS = 32
 _MUCH_ARITHMETIC = 48  # instructions a point from which a row's own arithmetic counts
+_SHORT_ROW = 1024  # elements up to which a program that walks rows takes several at a time
 _PIPELINE_BYTES = 49152  # of shared memory for the tiles that a loop has in flight: what every GPU gives a program
 _MOST_CROSSING = 192  # values of a thread's 32 elements up to which as many cross over in shared memory
 _NEAR_BYTES = 128 * 1024  # of a first-level cache, beside what else goes through it
@@ -233,8 +234,18 @@ def _row_loop(shape: KernelShape) -> list[TritonSchedule]:
     """
     block = _row_block(shape)
     x_axes = tuple(a.name for a in shape.parallel)
-    warps = max(1, min(MAX_WARPS, block // (32 * 32)))
     found = []
+    if block <= _SHORT_ROW and all(a.static for a in shape.loop):
+        # many short rows at a time: one alone gives a warp little to do and less to load
+        walked = math.prod(a.size for a in shape.loop)  # by a power of two that divides it
+        for count, elements in ((4, 32), (4, 16), (8, 16)):
+            rows = min(walked & -walked, 32 * count * elements // block)
+            if rows > 1:
+                busy = max(1, min(count, rows * block // (32 * 8)))
+                found.append(TritonSchedule((), x_axes, 1, 1, block, True, busy, 3, l_block=rows))
+        if found:
+            return found
+    warps = max(1, min(MAX_WARPS, block // (32 * 32)))
     for count, stages in ((warps, 3), (min(MAX_WARPS, warps * 2), 3), (warps, 2), (warps, 1)):
         found.append(TritonSchedule((), x_axes, 1, 1, block, True, count, stages))
     return found

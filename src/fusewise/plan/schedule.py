@@ -88,6 +88,7 @@ class TritonSchedule:
         num_warps: warps a program, a power of two.
         num_stages: pipeline depth of the loop over r (`tl.range`).
         index_bits: 32, or 64 where an offset may pass 2^31 - 1.
+        l_block: rows that a program takes at a time, where it walks rows to sum over them (a power of two).
         maxnreg: most registers a thread that the assembler may use (the launch option of that name), what does not fit
             is spilled; None: as many as it likes.
         spill_to_shared: registers are spilled to shared memory first (PTX's pragma `enable_smem_spilling`).
@@ -104,6 +105,11 @@ class TritonSchedule:
     index_bits: int = 32
     maxnreg: int | None = None
     spill_to_shared: bool = False
+    l_block: int = 1
+
+    def tile_points(self, reduces: bool) -> int:
+        """Points of the axes that one tile covers; of a kernel that `reduces`, along r too."""
+        return self.y_block * self.x_block * self.l_block * (self.r_block if reduces else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +133,14 @@ Schedule: TypeAlias = TritonSchedule | CppSchedule
 def schedule_text(schedule: TritonSchedule) -> str:
     """A schedule as the option `schedules` names it: `x4 r2048 w8 s3 n96 shared`.
 
-    That is its tile (`y` and `r` where it has them), warps, stages beyond one, and what the assembler is told: the most
-    registers a thread, and that spills go to shared memory.
+    That is its tile (`y`, `l` and `r` where it has them), warps, stages beyond one, and what the assembler is told: the
+    most registers a thread, and that spills go to shared memory.
     """
     parts = [f"x{schedule.x_block}"]
     if schedule.y_axes:
         parts.insert(0, f"y{schedule.y_block}")
+    if schedule.l_block > 1:
+        parts.append(f"l{schedule.l_block}")
     if schedule.r_block > 1:
         parts.append(f"r{schedule.r_block}")
     parts.append(f"w{schedule.num_warps}")

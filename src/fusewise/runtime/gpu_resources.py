@@ -66,7 +66,7 @@ def tile_elements(kernel: Kernel) -> int:
     """Points of the axes that one tile of the kernel covers."""
     schedule = kernel.schedule
     assert isinstance(schedule, TritonSchedule)
-    return schedule.y_block * schedule.x_block * (schedule.r_block if kernel.reduce else 1)
+    return schedule.tile_points(bool(kernel.reduce))
 
 
 def disassemble(cubin: bytes) -> str:

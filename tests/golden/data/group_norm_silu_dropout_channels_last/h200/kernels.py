@@ -153,33 +153,37 @@ def fused_keep_native_dropout_backward_clone_native_group_norm_0(in0, in1, in2, 
 
 @triton.jit
 def fused_native_group_norm_backward_0(in0, in1, in2, in3, out4, out5, out6, out7):
+    LBLOCK: tl.constexpr = 16
     RBLOCK: tl.constexpr = 16
     x = tl.program_id(0)
-    r = tl.arange(0, RBLOCK)
+    r = tl.arange(0, RBLOCK)[None, :]
     v4 = tl.load(in1 + x * 16 + r)
     v5 = lib.widen_bf16(v4)
-    a19 = tl.full([RBLOCK], 0.0, tl.float32)
-    a21 = tl.full([RBLOCK], 0.0, tl.float32)
-    for l in tl.range(0, 16, num_stages=3):
-        v0 = tl.load(in0 + (l * 32 + x))
+    a19 = tl.full([LBLOCK, RBLOCK], 0.0, tl.float32)
+    a21 = tl.full([LBLOCK, RBLOCK], 0.0, tl.float32)
+    for l0 in tl.range(0, 16, LBLOCK, num_stages=3):
+        l = l0 + tl.arange(0, LBLOCK)[:, None]
+        v0 = tl.load(in0 + x + l * 32)
         v2 = lib.round_bf16(v0)
-        v6 = tl.load(in2 + (l * 512 + x * 16) + r)
+        v6 = tl.load(in2 + x * 16 + l * 512 + r)
         v7 = v6 * v5
-        v13 = tl.load(in3 + (l * 512 + x * 16) + r)
+        v13 = tl.load(in3 + x * 16 + l * 512 + r)
         v14 = v13 * v5
         a19 = a19 + v6
         a21 = a21 + v13
-        v8 = lib.reduce_sum(v7, 0, False)
-        v15 = lib.reduce_sum(v14, 0, False)
-        v9 = v8 / tl.full((), 65536.0, tl.float32)
+        v8 = lib.reduce_sum(v7, 1, True)
+        v15 = lib.reduce_sum(v14, 1, True)
+        v9 = lib.div_by_row(v8, tl.full((), 65536.0, tl.float32))
         v10 = v9 * v2
         v11 = v10 * v2
-        tl.store(out4 + (l * 32 + x), v11)
-        v16 = v15 / tl.full((), 65536.0, tl.float32)
+        tl.store(out4 + x + l * 32, v11)
+        v16 = lib.div_by_row(v15, tl.full((), 65536.0, tl.float32))
         v17 = v16 * v2
-        tl.store(out5 + (l * 32 + x), v17)
-    tl.store(out6 + x * 16 + r, a19)
-    tl.store(out7 + x * 16 + r, a21)
+        tl.store(out5 + x + l * 32, v17)
+    v19 = lib.reduce_sum(a19, 0, True)
+    v21 = lib.reduce_sum(a21, 0, True)
+    tl.store(out6 + x * 16 + r, v19)
+    tl.store(out7 + x * 16 + r, v21)
 
 
 @triton.jit
