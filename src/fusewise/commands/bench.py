@@ -350,7 +350,9 @@ def _print_kernels(found: Predictions) -> None:
     short = len(found.launches) - len(errors)
     say(
         f"kernels one by one: median error {median(errors):.1%}, 90th percentile {percentile(errors, 0.9):.1%},"
-        f" {len(errors)} kernels ({short} of less than {SHORT_US:g} us not counted)"
+        f" {len(errors)} kernels ({short} of less than {SHORT_US:g} us not counted);"
+        f" of all, with their launches: {median(found.launched_errors):.1%},"
+        f" {percentile(found.launched_errors, 0.9):.1%}"
     )
 
 

@@ -146,6 +146,7 @@ class Predictions:
         note: whose figures were used where they are not those of the machine that was measured; else empty.
         alternatives: rows of `fusewise-whole` and `fusewise-split`, where the file has them.
         choices: whether the planner's choice was the fastest, for rows with times of all three.
+        launch_us: what a launch takes, of the file with the longest.
     """
 
     device: str
@@ -154,6 +155,7 @@ class Predictions:
     note: str = ""
     alternatives: tuple[ProgramPrediction, ...] = ()
     choices: tuple[Choice, ...] = ()
+    launch_us: float = 0.0
 
     @property
     def errors(self) -> tuple[float, ...]:
@@ -197,6 +199,12 @@ class Predictions:
         """Sizes of the launches' errors, short ones left out."""
         return tuple(abs(launch.error) for _, launch in self.launches if not launch.is_short)
 
+    @property
+    def launched_errors(self) -> tuple[float, ...]:
+        """Sizes of the errors of all launches, short ones too, what a launch takes included on both sides."""
+        extra = self.launch_us
+        return tuple(abs((x.predicted_us + extra) / (x.measured_us + extra) - 1) for _, x in self.launches)
+
     def to_json(self) -> dict[str, Any]:
         """As a document of the schema `fusewise-predictions/1`: docs/bench-schema.md."""
         errors = self.kernel_errors
@@ -209,6 +217,8 @@ class Predictions:
             "median_kernel_error": median(errors) if errors else None,
             "p90_kernel_error": percentile(errors, 0.9) if errors else None,
             "kernels_compared": len(errors),
+            "median_launched_error": median(self.launched_errors) if errors else None,
+            "p90_launched_error": percentile(self.launched_errors, 0.9) if errors else None,
             "kernels_too_short": len(self.launches) - len(errors),
             "worst_kernels": [_in_its_row(row, launch) for row, launch in self.worst_launches],
             "registers_within": self.registers_within,
@@ -247,7 +257,7 @@ def predict_results(
     choices: list[Choice] = []
     wanted = [[r for r in f.rows if SUBJECT in r.times_us and (not names or r.name in names)] for f in files]
     done, count = 0, sum(map(len, wanted))
-    title = device
+    title, launch_us = device, 0.0
     for results, chosen in zip(files, wanted, strict=True):
         if device == "cpu":
             cpu, note = _cpu_as_measured(results)
@@ -255,7 +265,7 @@ def predict_results(
             notes |= {note: None} if note else {}
         else:
             machine = _as_measured(machine_of(device), results)
-            title = machine.name
+            title, launch_us = machine.name, max(launch_us, machine.launch_us)
         for row in chosen:
             label = f"{row.name} {row.direction} {row.size} {row.dtype}"
             show(done / count, label)
@@ -274,7 +284,8 @@ def predict_results(
     show(1.0, "done")
     if not rows:
         raise UsageError("no row of the results files can be predicted.", "; ".join(": ".join(x) for x in left_out[:3]))
-    return Predictions(title, tuple(rows), tuple(left_out), " ".join(notes), tuple(alternatives), tuple(choices))
+    note = " ".join(notes)
+    return Predictions(title, tuple(rows), tuple(left_out), note, tuple(alternatives), tuple(choices), launch_us)
 
 
 def _predict_row(
