@@ -6,6 +6,7 @@ import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from math import prod
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ from fusewise.ir.indexing import At, operand_at, resolve
 from fusewise.ir.sizes import hint
 from fusewise.plan.cost import Machine, copied_us, value_bytes
 from fusewise.plan.decisions import Decision
+from fusewise.plan.gpu_schedule import REGISTERS
 from fusewise.plan.region import CannotMerge, Region, columns_are_final, elements, merge, single
 from fusewise.plan.region_cost import add_lanes, lanes_of, live_values, region_us
 
@@ -24,6 +26,8 @@ FUSED_GROUPS = ("pointwise", "reduce", "random")
 INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
 _SIBLING_LIMIT = 8  # readers of one value, the nearest ones, that each of them is tried with
 _SMALL = 1 << 22  # points of the axes up to which a launch is a good part of a kernel's time
+# elements that a GPU's program walks in about the time of a launch
+_LONGEST_WALK = 1 << 15
 _LONGEST_DETOUR = 8  # regions between two that are merged along with them
 _NOISE = 0.08  # of a CPU kernel's predicted time
 _ROUNDS = 4  # merging and recomputing open ways for each other; both stop by themselves well before
@@ -286,8 +290,22 @@ class Partitioner:
             region = merge(self.graph, region, self.regions[number], shared)
             if self._mixes(region.nodes):
                 raise CannotMerge("registers", "the parts are predicted to be faster than the whole")
+            self._refuse_long_walks(region)
             steps.append((number, region))
         return steps
+
+    def _refuse_long_walks(self, region: Region) -> None:
+        """`CannotMerge` for programs that would walk rows with more sums than registers, or too few for the device."""
+        if self.machine.kind != "gpu" or not region.loop:
+            return
+        sizes = {name: max(1, hint(size, self.hints)) for name, size in region.axes.items()}
+        row = prod(sizes[a] for a in region.reduce)
+        if row * (1 + sum(map(region.is_column, region.operand))) > REGISTERS:
+            raise CannotMerge("registers", "no multiprocessor holds a row of each sum over the rows")
+        rows = prod(sizes[a] for a in region.loop)
+        programs = prod(sizes.values()) // (rows * row)
+        if programs * 2 < self.machine.units and rows * row > _LONGEST_WALK:
+            raise CannotMerge("reduce-axes", f"{programs} programs would walk {rows} rows each")
 
     def _mixes(self, nodes: Iterable[int]) -> bool:
         """True where `nodes` has some of both sides of a cut."""
