@@ -953,3 +953,12 @@ def test_views_of_what_eager_makes_anew_share_memory(shape: tuple[int, ...]) -> 
         for results in (got, want):
             results[0].fill_(7)
         assert [r.tolist() for r in got] == [r.tolist() for r in want], "a write shows where it does in eager"
+
+
+@pytest.mark.parametrize("columns", [300, 300_000])  # in one piece, and long enough to be taken in parts
+def test_deviations_from_what_is_no_mean(columns: int) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return ((x - x.sum(-1, keepdim=True) / 1000) ** 2).sum(-1)
+
+    x = torch.randn(4, columns)
+    torch.testing.assert_close(fusewise.compile(f)(x), f(x))

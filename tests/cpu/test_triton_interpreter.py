@@ -32,10 +32,11 @@ if INSIDE:
     from fusewise.config import Options
     from fusewise.ir.dtypes import BF16, F32
     from fusewise.ir.sizes import symbol
+    from fusewise.lower import price
     from fusewise.lower.kernel import Axis, Compute, Kernel, TritonSchedule
     from fusewise.lower.launch import BundledKernel
     from fusewise.measure.program import load_catalogue
-    from fusewise.plan.schedule import schedule_text
+    from fusewise.plan.schedule import KernelShape, schedule_text
     from fusewise.runtime.triton import grid_of, load_module
     from tests.bundles import plan_for_gpu
     from tests.cpu.cpp_kernels import Make, at, compare, expected
@@ -100,6 +101,40 @@ if INSIDE:
         assert len(plan.launches) == launches < len(plan.kernels) and len(plan.bundles) >= 1
         for one, other in zip(tree_leaves((result, args)), tree_leaves((expected, copies)), strict=True):
             torch.testing.assert_close(one, other)
+
+    def row_moments(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        mean = x.mean(-1, keepdim=True)
+        return ((x - mean) ** 2).sum(-1), x.sum(-1), F.layer_norm(x, x.shape[-1:])
+
+    def deviation(x: torch.Tensor) -> torch.Tensor:
+        return x.std(-1)
+
+    @pytest.mark.parametrize("function", [row_moments, deviation])
+    @pytest.mark.parametrize("rows", [1, 2])
+    @pytest.mark.parametrize("columns", [40, 256, 700])  # less than a turn, whole turns, a last one with a tail
+    def test_moments_of_rows_that_are_read_in_turns(
+        function: Callable[..., Any], rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan_for_gpu(monkeypatch)
+
+        def in_turns(shape: KernelShape, _: int) -> tuple[TritonSchedule, ...]:
+            axes = tuple(a.name for a in shape.parallel)
+            return (TritonSchedule((), axes, 1, rows, 64, not shape.reduce, 4),)
+
+        monkeypatch.setattr(price, "choose_gpu_schedule", in_turns)
+        torch._dynamo.reset()
+        x = torch.randn(7, columns, generator=torch.Generator().manual_seed(columns))
+        x[1] += 1e4
+        x[2, 0], x[3, -1] = 1e4, 1e4
+        x[4], x[5, 3], x[6, -2] = 0.1, torch.inf, torch.nan
+        found = torch.compile(function, backend=Backend(Options(strict=True)))(x)
+        kernels = trace.compiled()[-1].kernels.values()
+        assert any(getattr(i, "centred", False) for k in kernels for i in k.body)
+        for one, own, true in zip(*map(tree_leaves, (found, function(x), function(x.double()))), strict=True):
+            off, allowed = (one - true).abs(), (own - true).abs()
+            finite = own.isfinite()
+            assert torch.equal(one.isfinite(), finite) and torch.equal(one.isnan(), own.isnan())
+            assert bool((off <= 1.5 * allowed + 4e-6 * true.abs() + 1e-7)[finite].all())
 
     def shifted_softmax(x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
         old = x * 2

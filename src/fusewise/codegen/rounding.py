@@ -49,7 +49,7 @@ def _hides(user: Instr, good: bool) -> bool:
             return True
         case Compute(op=op):
             return op in _ARITHMETIC and good
-        case Reduce(op="sum" | "max" | "min" | "prod"):
+        case Reduce(op="sum" | "max" | "min" | "prod", centred=False):
             return good
         case _:
             return False

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from math import prod
 
 from fusewise.codegen import triton_ops as ops
-from fusewise.codegen.triton_index import INT32_MAX, Dim, Shape, programs_of, size_text, wide
-from fusewise.codegen.triton_values import Values
+from fusewise.codegen.triton_index import Dim, Shape, programs_of, size_text, wide
+from fusewise.codegen.triton_reductions import Reductions
 from fusewise.errors import IRError
 from fusewise.ir import affine
 from fusewise.ir.affine import Index
-from fusewise.ir.dtypes import BF16, BOOL, F32, I32, I64, DType
+from fusewise.ir.dtypes import BF16, F32, I32, I64, DType
 from fusewise.ir.philox import threshold
-from fusewise.ir.sizes import norm
 from fusewise.lower.kernel import (
     Check,
     Compute,
@@ -120,7 +119,7 @@ def _bundle_text(bundle: BundledKernel, functions: Sequence[str]) -> str:
     return f"{_defines(bundle.name)}{parameters}):\n" + "\n".join(lines) + "\n"
 
 
-class _Printer(Values):
+class _Printer(Reductions):
     """Prints one kernel: the order of execution, instructions, reductions."""
 
     def text(self, member: bool = False) -> str:
@@ -201,8 +200,7 @@ class _Printer(Values):
             self._emit_all(step.after)
 
     def _loop(self, elem: Sequence[int], reduces: Sequence[int], last: bool) -> None:
-        for value in reduces:
-            self._start_accumulator(value)
+        self._start(elem, reduces)
         dim = self.tile.dim("r")
         stages = self.schedule.num_stages
         pipelined = f", num_stages={stages}" if stages > 1 else ""
@@ -212,8 +210,20 @@ class _Printer(Values):
             self._emit_all(elem, last)
             for value in reduces:
                 self._accumulate(value)
+        self._finish_all(reduces)
+
+    def _start(self, elem: Sequence[int], reduces: Sequence[int]) -> None:
+        """Accumulators, and what is taken off the operand of a centred sum: the mean of the first turn."""
+        self.shifts = {r.arg: value for value in reduces if (r := self._reduction(value)).centred}
+        if self.shifts:
+            with self._scope(indent=0):
+                self._line("r0 = 0")
+                self._range("r0")
+                self._emit_all(self._needed(elem, list(self.shifts.values())), last=False)
+                for arg in self.shifts:
+                    self._shift(arg)
         for value in reduces:
-            self._finish_accumulator(value)
+            self._start_accumulator(value)
 
     def _needed(self, elem: Sequence[int], reduces: Sequence[int]) -> list[int]:
         """Instructions of a pass that its stores, checks and reductions need."""
@@ -475,101 +485,3 @@ class _Printer(Values):
             condition = f"{condition} | ~({' & '.join(masks)})"
         self._line(f"tl.device_assert({condition}, {instr.message!r})")
         self.guards.append(instr)
-
-    # ---- reductions
-
-    def _axis(self) -> str:
-        return f"{self.tile.place('r')}, {len(self.tile.order) > 1}"
-
-    def _reduce_tile(self, value: int) -> None:
-        """A reduction over a row that is held in one tile."""
-        instr = self._reduction(value)
-        arg, position = self._contribution(value)
-        given = arg if position is None else f"{arg}, {position}"
-        self._finish(value, f"lib.reduce_{self._op(instr)}({given}, {self._axis()})")
-
-    def _sum_of_rows(self, value: int) -> str:
-        """The accumulator of a sum over the loop, summed over the rows that were taken at a time."""
-        if not self.tile.dim("l").live:
-            return f"a{value}"
-        reduce = f"lib.reduce_{self._op(self._reduction(value))}"
-        if self.shapes[value]:
-            return f"{reduce}(a{value}, {self.tile.place('l')}, True)"
-        return f"{reduce}({reduce}(a{value}, 1, False), 0, False)"  # the other dim has one element
-
-    def _contribution(self, value: int) -> tuple[str, str | None]:
-        """What the tile at hand adds to a reduction: values (and positions), the identity where the tile is masked."""
-        instr = self._reduction(value)
-        op = self._op(instr)
-        dtype = self._arg_type(instr)
-        kind = ops.accumulator(op, dtype, instr.dtype)
-        shape = self._reduced_shape(instr)
-        arg = self._spread(ops.cast(self._operand(instr.arg), dtype, kind), self.shapes[instr.arg], shape)
-        masked = self.tile.dim("r").masked and not instr.over_loop
-        if masked and value not in self.shifted.reductions:
-            arg = f"tl.where(r_ok, {arg}, {ops.identity(op, kind)})"
-        if op not in ops.POSITIONAL:
-            return arg, None
-        assert instr.position is not None
-        flat = self.tile.flatten(instr.position)
-        is_wide = self._position_type(instr) == I64
-        position = self._spread(self._sum(flat, is_wide), self._index_shape(flat), shape)
-        if masked:
-            position = f"tl.where(r_ok, {position}, {self._last_position(instr)})"
-        return arg, position
-
-    def _start_accumulator(self, value: int) -> None:
-        instr = self._reduction(value)
-        op = self._op(instr)
-        kind = ops.accumulator(op, self._arg_type(instr), instr.dtype)
-        shape = self.tile.full_shape(self._reduced_shape(instr))
-        self._line(f"a{value} = tl.full({shape}, {ops.identity(op, kind)}, {ops.TYPES[kind]})")
-        if op in ops.POSITIONAL:
-            where = ops.TYPES[self._position_type(instr)]
-            self._line(f"p{value} = tl.full({shape}, {self._last_position(instr)}, {where})")
-
-    def _accumulate(self, value: int) -> None:
-        if value in self.forms:
-            factors = [self._operand(a) for a in self.forms[value].args]
-            self._line(f"a{value} = {self.forms[value].text.format(*factors, f'a{value}')}")
-            return
-        op = self._op(self._reduction(value))
-        arg, position = self._contribution(value)
-        if position is None:
-            self._line(f"a{value} = {ops.combine(op, f'a{value}', arg)}")
-        else:
-            self._line(f"a{value}, p{value} = lib.{op}_pair(a{value}, p{value}, {arg}, {position})")
-
-    def _finish_accumulator(self, value: int) -> None:
-        op = self._op(self._reduction(value))
-        given = f"a{value}, p{value}" if op in ops.POSITIONAL else f"a{value}"
-        self._finish(value, f"lib.reduce_{op}({given}, {self._axis()})")
-
-    def _finish(self, value: int, text: str) -> None:
-        instr = self._reduction(value)
-        op = self._op(instr)
-        kind = ops.accumulator(op, self._arg_type(instr), instr.dtype)
-        if op in ops.POSITIONAL:
-            kind = self._position_type(instr)
-        self._assign(value, ops.cast(text, kind, instr.dtype))
-
-    def _reduction(self, value: int) -> Reduce:
-        instr = self.kernel.body[value]
-        assert isinstance(instr, Reduce)
-        return instr
-
-    def _arg_type(self, instr: Reduce) -> DType:
-        return self._type(instr.arg)
-
-    def _op(self, instr: Reduce) -> str:
-        """The reduction's op; the extremes of booleans are any and all."""
-        if self._arg_type(instr) == BOOL:
-            return {"max": "any", "min": "all"}.get(instr.op, instr.op)
-        return instr.op
-
-    def _position_type(self, instr: Reduce) -> DType:
-        size = norm(self.kernel.reduce_size)
-        return I32 if isinstance(size, int) and size <= INT32_MAX or self.tile.bits == 32 else I64
-
-    def _last_position(self, instr: Reduce) -> int:
-        return 2**31 - 1 if self._position_type(instr) == I32 else 2**63 - 1

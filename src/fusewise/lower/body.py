@@ -388,8 +388,8 @@ def renumber(instr: Instr, value: Mapping[int, int], buffer: Mapping[int, int]) 
     match instr:
         case Compute(op=op, args=args, dtype=dtype, origin=origin):
             return Compute(op, tuple(value[a] for a in args), dtype, origin)
-        case Reduce(op=op, arg=arg, dtype=dtype, position=position, origin=origin, over_loop=over_loop):
-            return Reduce(op, value[arg], dtype, position, origin, over_loop)
+        case Reduce(arg=arg):
+            return replace(instr, arg=value[arg])
         case Load(buffer=number, index=i, dtype=dtype, mask=mask, other=other):
             return Load(buffer[number], index(i), dtype, None if mask is None else value[mask], other)
         case Store(buffer=number, index=i, value=stored):

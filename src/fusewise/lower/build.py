@@ -25,6 +25,7 @@ from fusewise.lower.kernel import (
     arithmetic,
     operands,
 )
+from fusewise.lower.moments import read_once
 from fusewise.lower.narrow import narrow_indexes
 from fusewise.lower.order import order_values, write_over, written_over
 from fusewise.lower.passes import make_passes, recompute_cost
@@ -83,6 +84,8 @@ def body_of(
 
 def assemble(name: str, axes: tuple[Axis, ...], body: Body, schedule: Schedule, hints: Mapping[str, int]) -> Kernel:
     """A kernel of an ordered body under a schedule."""
+    if isinstance(schedule, TritonSchedule) and not schedule.persistent and body.reduce and not body.loop:
+        body = read_once(body)
     is_element = [any(a in body.reduce for a in v) for v in body.varies]
     carry = _carry(axes, body, is_element, schedule, hints)
     order = make_passes(body.instrs, is_element, carry, written_over(body))

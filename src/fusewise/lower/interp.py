@@ -6,6 +6,7 @@ flat arrays of elements; bf16 is held as f32 rounded to bf16.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, MutableMapping, Sequence
 
 import numpy as np
@@ -118,6 +119,11 @@ class _Run:
             return np.expand_dims(reduce(instr.op, rows, walked, instr.dtype), walked)
         places = tuple(i for i, a in enumerate(self.kernel.axes) if a.reduce)
         spread = self.full(self.values[instr.arg], frozenset(a.name for a in self.kernel.reduce))
+        if instr.centred:
+            mean = np.expand_dims(reduce("sum", spread, places, instr.dtype), places) / math.prod(
+                spread.shape[i] for i in places
+            )
+            spread = (spread - mean) ** 2
         if instr.position is None:
             return np.expand_dims(reduce(instr.op, spread, places, instr.dtype), places)
         # the smallest position among the equals, whatever the order of the axes

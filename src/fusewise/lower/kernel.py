@@ -142,6 +142,9 @@ class Reduce:
     With `over_loop` the value is reduced over the loop axes instead, at each point of the reduce axes: an accumulator a
     point of the row, fed once a row in the order of the rows (sum, prod, max, min, any, all). Its id stands in the
     `elem` of the pass that feeds it; the result is known in `final`.
+
+    A `centred` sum is that of the squares of what `arg` is off its mean over the reduce axes. It stands beside the
+    plain sum of the same `arg`, in the same pass of a row that is read in turns (`lower.moments`).
     """
 
     op: str
@@ -150,6 +153,7 @@ class Reduce:
     position: Index | None = None
     origin: Origin = field(default=Origin(), compare=False)
     over_loop: bool = False
+    centred: bool = False
 
 
 @dataclass(frozen=True, slots=True)

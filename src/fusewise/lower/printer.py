@@ -124,10 +124,10 @@ def _operation(kernel: Kernel, instr: Instr) -> str:
         case Random(kind=kind, seed=seed, element=element, slot=slot, keep_prob=keep_prob):
             share = f", keep {keep_prob!r}" if kind == "keep" else ""
             return f"{kind} seed %{seed}, element [{element}], slot {slot}{share}"
-        case Reduce(op=op, arg=arg, position=position, over_loop=over_loop):
+        case Reduce(op=op, arg=arg, position=position, over_loop=over_loop, centred=centred):
             over = ", ".join(a.name for a in (kernel.loop if over_loop else kernel.reduce))
             place = "" if position is None else f", position [{position}]"
-            return f"{op} %{arg} over {over}{place}"
+            return f"{op} {'of squared deviations of ' if centred else ''}%{arg} over {over}{place}"
         case Store(buffer=buffer, index=index, value=value):
             return f"store %{value} to {kernel.buffers[buffer].name}[{index}]"
         case Check(cond=cond, message=message, mask=mask, error=error):
