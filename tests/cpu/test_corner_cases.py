@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch._C import DispatchKey
 
+import fusewise
 from fusewise import trace
 from fusewise.backend import backend_for
 from fusewise.capture.importer import import_graph

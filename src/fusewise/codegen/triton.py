@@ -171,17 +171,6 @@ class _Printer(Reductions):
         if dim.masked:
             self._line(f"{name}_ok = {name} < {size_text(dim.size)}")
 
-    def _range(self, start: str) -> None:
-        """Names the flat index along r, for the tile that begins at `start`."""
-        dim = self.tile.dim("r")
-        lead = "" if start == "0" else f"{start} + "
-        text = f"{lead}tl.arange(0, RBLOCK){self.tile.spread('r')}"
-        if self._is_wide(dim) and start == "0":
-            text = f"({text}).to(tl.int64)"
-        self._line(f"r = {text}")
-        if dim.masked:
-            self._line(f"r_ok = r < {size_text(dim.size)}")
-
     def _passes(self, persistent: bool) -> None:
         kernel = self.kernel
         self._emit_all(kernel.before)
@@ -200,7 +189,7 @@ class _Printer(Reductions):
             self._emit_all(step.after)
 
     def _loop(self, elem: Sequence[int], reduces: Sequence[int], last: bool) -> None:
-        self._start(elem, reduces)
+        self._start_all(reduces)
         dim = self.tile.dim("r")
         stages = self.schedule.num_stages
         pipelined = f", num_stages={stages}" if stages > 1 else ""
@@ -211,19 +200,6 @@ class _Printer(Reductions):
             for value in reduces:
                 self._accumulate(value)
         self._finish_all(reduces)
-
-    def _start(self, elem: Sequence[int], reduces: Sequence[int]) -> None:
-        """Accumulators, and what is taken off the operand of a centred sum: the mean of the first turn."""
-        self.shifts = {r.arg: value for value in reduces if (r := self._reduction(value)).centred}
-        if self.shifts:
-            with self._scope(indent=0):
-                self._line("r0 = 0")
-                self._range("r0")
-                self._emit_all(self._needed(elem, list(self.shifts.values())), last=False)
-                for arg in self.shifts:
-                    self._shift(arg)
-        for value in reduces:
-            self._start_accumulator(value)
 
     def _needed(self, elem: Sequence[int], reduces: Sequence[int]) -> list[int]:
         """Instructions of a pass that its stores, checks and reductions need."""

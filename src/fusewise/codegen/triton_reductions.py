@@ -17,11 +17,22 @@ class Reductions(Values):
     """Prints the reductions of a kernel.
 
     Attributes:
-        shifts: operands of the centred sums of the loop at hand, with those sums: such a sum of x keeps `a`, the sum of
-            x - k, and `q`, that of its squares; a plain sum of x follows from the first.
+        centred: operands of the centred sums of the loop at hand, with those sums. Such a sum keeps, lane by lane, the
+            plain sum `a` and the squared deviations `q`; a plain sum of the same operand is the first of them.
     """
 
-    shifts: Mapping[int, int] = MappingProxyType({})
+    centred: Mapping[int, int] = MappingProxyType({})
+
+    def _range(self, start: str) -> None:
+        """Names the flat index along r, for the tile that begins at `start`."""
+        dim = self.tile.dim("r")
+        lead = "" if start == "0" else f"{start} + "
+        text = f"{lead}tl.arange(0, RBLOCK){self.tile.spread('r')}"
+        if self._is_wide(dim) and start == "0":
+            text = f"({text}).to(tl.int64)"
+        self._line(f"r = {text}")
+        if dim.masked:
+            self._line(f"r_ok = r < {size_text(dim.size)}")
 
     def _axis(self) -> str:
         return f"{self.tile.place('r')}, {len(self.tile.order) > 1}"
@@ -63,25 +74,19 @@ class Reductions(Values):
             position = f"tl.where(r_ok, {position}, {self._last_position(instr)})"
         return arg, position
 
-    def _shift(self, arg: int) -> None:
-        """Names `k`, the mean of the first turn; 0 where that is not finite, so that infinities count as they do."""
-        instr = self._reduction(self.shifts[arg])
-        first, _ = self._contribution(self.shifts[arg])
-        dim = self.tile.dim("r")
-        if isinstance(dim.size, int):
-            count = ops.typed(min(dim.block, dim.size), instr.dtype)
-        else:
-            count = f"tl.minimum(RBLOCK, {size_text(dim.size)}).to({ops.TYPES[instr.dtype]})"
-        self._line(f"k{arg} = lib.reduce_sum({first}, {self._axis()}) / {count}")
-        self._line(f'k{arg} = tl.where(tl.abs(k{arg}) < float("inf"), k{arg}, 0.0)')
+    def _is_kept(self, instr: Reduce) -> bool:
+        """True for a plain sum that a centred one keeps."""
+        return instr.arg in self.centred and instr.op == "sum" and not instr.centred
 
-    def _is_shifted(self, instr: Reduce) -> bool:
-        """True for a plain sum that follows from what a centred one keeps."""
-        return instr.arg in self.shifts and instr.op == "sum" and not instr.centred
+    def _start_all(self, reduces: Sequence[int]) -> None:
+        """The accumulators of a loop."""
+        self.centred = {r.arg: value for value in reduces if (r := self._reduction(value)).centred}
+        for value in reduces:
+            self._start_accumulator(value)
 
     def _start_accumulator(self, value: int) -> None:
         instr = self._reduction(value)
-        if self._is_shifted(instr):
+        if self._is_kept(instr):
             return
         op = self._op(instr)
         kind = ops.accumulator(op, self._arg_type(instr), instr.dtype)
@@ -100,41 +105,58 @@ class Reductions(Values):
             self._line(f"a{value} = {self.forms[value].text.format(*factors, f'a{value}')}")
             return
         instr = self._reduction(value)
-        if self._is_shifted(instr):
+        if self._is_kept(instr):
             return
         op = self._op(instr)
         arg, position = self._contribution(value)
         if instr.centred:
-            self._line(f"d{value} = {self._off(instr, arg)}")
-            self._line(f"a{value} = a{value} + d{value}")
-            self._line(f"q{value} = tl.fma(d{value}, d{value}, q{value})")
+            self._accumulate_off(value, arg)
         elif position is None:
             self._line(f"a{value} = {ops.combine(op, f'a{value}', arg)}")
         else:
             self._line(f"a{value}, p{value} = lib.{op}_pair(a{value}, p{value}, {arg}, {position})")
 
-    def _off(self, instr: Reduce, arg: str) -> str:
-        """What an operand is off the shift; 0 past the end of the row."""
-        off = f"{arg} - k{instr.arg}"
-        return f"tl.where(r_ok, {off}, 0.0)" if self.tile.dim("r").masked else off
+    def _accumulate_off(self, value: int, arg: str) -> None:
+        """One more turn of a centred sum, lane by lane: n numbers x have the sum a, and q = sum of (x - a / n)^2.
+
+        q grows by (n x - a)^2 / (n (n - 1)), a being the sum with x (Youngs and Cramer, 1971).
+        """
+        self._line(f"a{value} = a{value} + {arg}")
+        self._line(f"n{value} = tl.cast(r0 // RBLOCK + 1, {ops.TYPES[self._reduction(value).dtype]})")
+        self._line(f"f{value} = 1.0 / tl.maximum(n{value} * (n{value} - 1.0), 1.0)")
+        off = f"n{value} * {arg} - a{value}"
+        self._line(f"d{value} = {f'tl.where(r_ok, {off}, 0.0)' if self.tile.dim('r').masked else off}")
+        self._line(f"q{value} = tl.fma(d{value} * f{value}, d{value}, q{value})")
+
+    def _finish_off(self, value: int) -> None:
+        """A centred sum from its lanes (Chan, Golub and LeVeque, 1979); names `s`, the plain sum."""
+        instr = self._reduction(value)
+        dim = self.tile.dim("r")
+        size = self._size(dim.size, instr.dtype)
+        self._line(f"s{value} = lib.reduce_sum(a{value}, {self._axis()})")
+        self._range("0")
+        turns = f"({size_text(dim.size)} - 1 - r) // RBLOCK + 1"
+        if dim.masked:
+            turns = f"tl.where(r_ok, {turns}, 0)"
+        self._line(f"n{value} = ({turns}).to({ops.TYPES[instr.dtype]})")
+        self._line(f"d{value} = a{value} - n{value} * (s{value} / tl.maximum({size}, 1.0))")
+        terms = f"tl.fma(d{value} / tl.maximum(n{value}, 1.0), d{value}, q{value})"
+        self._assign(value, f"lib.reduce_sum({terms}, {self._axis()})")
 
     def _finish_all(self, reduces: Sequence[int]) -> None:
         """The reductions of a loop from their accumulators; centred sums first, from which plain ones follow."""
         for value in sorted(reduces, key=lambda v: not self._reduction(v).centred):
             self._finish_accumulator(value)
-        self.shifts = {}
+        self.centred = {}
 
     def _finish_accumulator(self, value: int) -> None:
         instr = self._reduction(value)
         op = self._op(instr)
-        if instr.centred or self._is_shifted(instr):
-            count = self._size(self.tile.dim("r").size, instr.dtype)
+        if instr.centred or self._is_kept(instr):
             if instr.centred:
-                self._line(f"s{instr.arg} = lib.reduce_sum(a{value}, {self._axis()})")
-                total = f"lib.reduce_sum(q{value}, {self._axis()})"
-                self._assign(value, f"lib.about_mean({total}, s{instr.arg}, {count})")
+                self._finish_off(value)
             else:
-                self._assign(value, f"s{instr.arg} + k{instr.arg} * {count}")
+                self._assign(value, f"s{self.centred[instr.arg]}")
             return
         given = f"a{value}, p{value}" if op in ops.POSITIONAL else f"a{value}"
         self._finish(value, f"lib.reduce_{op}({given}, {self._axis()})")

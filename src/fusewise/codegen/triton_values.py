@@ -95,12 +95,12 @@ class Values:
         self._line(f"{name} = {text}")
 
     @contextmanager
-    def _scope(self, indent: int = 1) -> Iterator[None]:
+    def _scope(self) -> Iterator[None]:
         names, atoms = dict(self.names), dict(self.atoms)
         guards = list(self.guards)
-        self.indent += indent
+        self.indent += 1
         yield
-        self.indent -= indent
+        self.indent -= 1
         self.names, self.atoms, self.guards = names, atoms, guards
 
     # ---- shapes

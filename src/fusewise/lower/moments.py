@@ -1,13 +1,14 @@
 """Mean and squared deviations of a row that is read in turns, from one read instead of two.
 
 Two passes are exact, and cheap while the row stays on chip. A row that is walked in turns would be read twice for them,
-from the cache at best. Sums of what is left after a shift K near the mean give both at once (the shifted data of Chan,
-Golub and LeVeque, 1983):
+from the cache at best. Instead each lane of the tile updates the sum and the squared deviations of what it has met
+(Youngs and Cramer, 1971), and the lanes are combined at the end (Chan, Golub and LeVeque, 1979):
 
-    mean = K + sum(x - K) / n      sum((x - mean)^2) = sum((x - K)^2) - sum(x - K)^2 / n
+    mean = sum_i(a_i) / n      sum((x - mean)^2) = sum_i(q_i + (a_i - n_i mean)^2 / n_i)
 
-With K the mean of the first of T turns, (K - mean)^2 is at most the sum of squared deviations over n / T, so that the
-difference loses at most a factor 1 + T of accuracy, however far the mean is from 0.
+That is as accurate as the statistics of PyTorch's norms and variances on a GPU, which are updated number by number
+too (Welford, 1962), but less so than two passes where the mean is far from 0: a sum of squares that a program writes
+itself, after its own mean, keeps both.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ from fusewise.lower.kernel import Check, Compute, Const, Instr, Reduce, SizeOf, 
 
 
 def read_once(body: Body) -> Body:
-    """The body with each sum((x - sum(x) / n)^2) over its row of n as a `Reduce` of x that is `centred`."""
+    """The body with each sum((x - sum(x) / n)^2) over its row of n as a `Reduce` of x that is `centred`.
+
+    Only where one operator of PyTorch makes both sums.
+    """
     length = prod(body.axes[a] for a in body.axes if a in body.reduce)
     instrs = list(body.instrs)
     for number, instr in enumerate(instrs):
@@ -50,8 +54,9 @@ def _deviating(instrs: list[Instr], instr: Instr, length: Size) -> int | None:
         case _:
             return None
     first = instrs[total]
-    matches = isinstance(first, Reduce) and _is_row_sum(first) and first.arg == x and first.dtype == instr.dtype
-    return x if matches else None
+    if not isinstance(first, Reduce) or not _is_row_sum(first) or first.arg != x or first.dtype != instr.dtype:
+        return None
+    return x if first.origin == instr.origin else None
 
 
 def _is_row_sum(instr: Reduce) -> bool:

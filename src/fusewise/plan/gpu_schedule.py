@@ -20,6 +20,7 @@ OVERHEAD_REGISTERS = 24  # addresses, masks, row values: a thread's registers th
 MAX_WARPS = 32
 _MUCH_ARITHMETIC = 48  # instructions a point from which a row's own arithmetic counts
 _SHORT_ROW = 1024  # elements up to which a program that walks rows takes several at a time
+_SHORT_COLUMN = 32  # elements of a column up to which a program takes many columns rather than many turns
 _PIPELINE_BYTES = 49152  # of shared memory for the tiles that a loop has in flight: what every GPU gives a program
 _MOST_CROSSING = 192  # values of a thread's 32 elements up to which as many cross over in shared memory
 _NEAR_BYTES = 128 * 1024  # of a first-level cache, beside what else goes through it
@@ -263,9 +264,17 @@ def _column(shape: KernelShape, sm_count: int) -> list[TritonSchedule]:
     static = all(a.static for a in shape.reduce)
     columns = shape.parallel_size
     found = []
+    whole = _row_block(shape)
+    if static and whole <= _SHORT_COLUMN:
+        # a short column is little to do for a program and its waits: wider tiles (see above)
+        for warps in (8, 4, 16):
+            x_block = 32 * warps * 16 // whole
+            if narrow * x_block >= 128 and -(-columns // x_block) >= 2 * sm_count:
+                found.append(TritonSchedule((), x_axes, 1, x_block, whole, True, warps))
+        if found:
+            return found
     for segment, warps, elements in ((128, 4, 16), (64, 4, 16), (128, 8, 16), (256, 8, 16), (32, 4, 8)):
         x_block = min(segment // narrow, _power(columns, 1))
-        whole = _row_block(shape)
         r_block = min(max(1, 32 * warps * elements // x_block), whole)
         persistent = False
         if static and whole * x_block * max(1, shape.live_elements) <= 32 * warps * 64:

@@ -300,8 +300,8 @@ class Partitioner:
             return
         sizes = {name: max(1, hint(size, self.hints)) for name, size in region.axes.items()}
         row = prod(sizes[a] for a in region.reduce)
-        if row * (1 + sum(map(region.is_column, region.operand))) > REGISTERS:
-            raise CannotMerge("registers", "no multiprocessor holds a row of each sum over the rows")
+        if 2 * row * (1 + sum(map(region.is_column, region.operand))) > REGISTERS:
+            raise CannotMerge("registers", "no multiprocessor holds two programs with a row of each sum over the rows")
         rows = prod(sizes[a] for a in region.loop)
         programs = prod(sizes.values()) // (rows * row)
         if programs * 2 < self.machine.units and rows * row > _LONGEST_WALK:

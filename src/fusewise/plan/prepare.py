@@ -139,7 +139,7 @@ _SHORT_COLUMN = {"gpu": 1 << 12, "cpu": 1 << 14}
 # of the rows, for both sums, would be few (H200, backward of a layer norm of 16 x 16384: 20 us in 4 programs).
 _FEW_ROWS = {"gpu": 64, "cpu": 0}
 _WALKERS = 1  # programs a unit that each walk some of the rows
-_LONGEST_ROW = {"gpu": 1 << 14, "cpu": 1 << 16}  # sums a point of the row that a program can keep on chip
+_LONGEST_ROW = {"gpu": 1 << 13, "cpu": 1 << 16}  # sums a point of the row that a program can keep on chip
 
 
 def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int]) -> tuple[range, int] | None:

@@ -367,12 +367,6 @@ def maximum(x: tl.tensor, y: tl.tensor) -> tl.tensor:
     return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
 
 
-@jit
-def about_mean(q: tl.tensor, a: tl.tensor, n: tl.tensor) -> tl.tensor:
-    """Sum of squared deviations of n numbers from their mean, by the sum a of them and the sum q of their squares."""
-    return maximum(q - a * (a / tl.maximum(n, 1.0)), 0.0)
-
-
 # ---- integers
 
 
