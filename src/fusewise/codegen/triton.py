@@ -378,7 +378,8 @@ class _Printer(Reductions):
         """`evict_last` for what other programs or a later pass read again, `evict_first` for the last read of a row."""
         if not self.kernel.reduce or not shape:
             return ""
-        if not self._differs(instr.index):
+        missing = {a.name for a in self.kernel.parallel if a.size != 1} - instr.index.axes()
+        if not self._differs(instr.index) or (missing and not instr.index.loaded()):
             return "evict_last"
         if self.schedule.persistent:
             return ""
