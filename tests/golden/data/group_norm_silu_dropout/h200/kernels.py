@@ -7,79 +7,58 @@ from fusewise.runtime import triton_lib as lib
 
 
 @triton.jit
-def fused_native_group_norm_0(in0, out1, out2, out3):
+def fused_native_group_norm_silu_keep_mul_0(in0, in1, in2, in3, out4, out5, out6):
     RBLOCK: tl.constexpr = 8192
     x = tl.program_id(0)
+    v8 = tl.full((), 65536.0, tl.float32) - tl.full((), 0.0, tl.float32)
+    v9 = v8 < 0.0
+    v10 = tl.where(v9, tl.full((), 0.0, tl.float32), v8)
+    v17 = lib.seed_of(in1)
+    a11 = tl.full([RBLOCK], 0.0, tl.float32)
+    q11 = tl.full([RBLOCK], 0.0, tl.float32)
+    for r0 in tl.range(0, 65536, RBLOCK):
+        r = r0 + tl.arange(0, RBLOCK)
+        v1 = tl.load(in0 + x * 65536 + r, eviction_policy="evict_last")
+        v2 = lib.widen_bf16(v1)
+        a11 = a11 + v2
+        n11 = tl.cast(r0 // RBLOCK + 1, tl.float32)
+        f11 = 1.0 / tl.maximum(n11 * (n11 - 1.0), 1.0)
+        d11 = n11 * v2 - a11
+        q11 = tl.fma(d11 * f11, d11, q11)
+    s11 = lib.reduce_sum(a11, 0, False)
     r = tl.arange(0, RBLOCK)
-    v0 = tl.load(in0 + x * 8192 + r)
-    v1 = lib.widen_bf16(v0)
-    v2 = lib.reduce_sum(v1, 0, False)
-    tl.store(out1 + x, v2)
-    v5 = v2 / tl.full((), 8192.0, tl.float32)
-    tl.store(out2 + x, v5)
-    v7 = v1 - v5
-    v8 = v7 * v7
-    v9 = lib.reduce_sum(v8, 0, False)
-    tl.store(out3 + x, v9)
-
-
-@triton.jit
-def fused_native_group_norm_1(in0, in1, in2, out3, out4):
-    XBLOCK: tl.constexpr = 2
-    RBLOCK: tl.constexpr = 8
-    x0 = tl.program_id(0) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)[:, None]
-    r = tl.arange(0, RBLOCK)[None, :]
-    v7 = tl.full((), 65536.0, tl.float32) - tl.full((), 0.0, tl.float32)
-    v8 = v7 < 0.0
-    v9 = tl.where(v8, tl.full((), 0.0, tl.float32), v7)
-    v1 = tl.load(in0 + x * 8 + r)
-    v2 = lib.reduce_sum(v1, 1, True)
-    v3 = lib.div_by_row(v2, tl.full((), 65536.0, tl.float32))
-    tl.store(out3 + x, v3)
-    v10 = tl.load(in1 + x * 8 + r)
-    v11 = v10 - v3
-    v12 = v11 * v11
-    v15 = tl.load(in2 + x * 8 + r)
-    v16 = tl.fma(tl.full((), 8192.0, tl.float32), v12, v15)
-    v17 = lib.reduce_sum(v16, 1, True)
-    v18 = lib.div_rn(v17, v9)
-    v19 = v18 + 1e-05
-    v20 = lib.rsqrt_full(v19)
-    tl.store(out4 + x, v20)
-
-
-@triton.jit
-def fused_native_group_norm_silu_keep_mul_0(in0, in1, in2, in3, in4, in5, out6):
-    XBLOCK: tl.constexpr = 2048
-    pid = tl.program_id(0)
-    y = (pid // 2)
-    x0 = (pid % 2) * XBLOCK
-    x = x0 + tl.arange(0, XBLOCK)
-    v1 = lib.seed_of(in0)
-    v2 = lib.keep8(v1, x0 // 8 + tl.arange(0, XBLOCK // 8) + (y * 512), 0, 58982)
-    i7 = y % 512
-    v5 = tl.load(in1 + i7)
-    v6 = v5.to(tl.float32)
-    i10 = y // 16
-    v7 = tl.load(in2 + i10)
-    v8 = v7 * v6
-    v9 = tl.load(in3 + i10)
-    v11 = tl.load(in4 + i7)
-    v12 = v11.to(tl.float32)
-    v13 = tl.fma(lib.neg(v9), v8, v12)
-    v14 = tl.load(in5 + y * 4096 + x)
-    v15 = lib.widen_bf16(v14)
-    v17 = tl.fma(v15, v8, v13)
-    v19 = lib.round_bf16(v17)
-    v20 = lib.neg(v19)
-    v21 = lib.fast_exp(v20)
-    v23 = 1.0 + v21
-    v24 = lib.fast_div(v19, v23)
-    v26 = lib.round_bf16(v24)
-    v30 = v26 * tl.where(v2, 1.1111111111111112, 0.0)
-    v31 = lib.to_bf16(v30)
-    tl.store(out6 + y * 4096 + x, v31)
+    n11 = ((65536 - 1 - r) // RBLOCK + 1).to(tl.float32)
+    d11 = a11 - n11 * (s11 / tl.maximum(tl.full((), 65536.0, tl.float32), 1.0))
+    v11 = lib.reduce_sum(tl.fma(d11 / tl.maximum(n11, 1.0), d11, q11), 0, False)
+    v4 = s11 / tl.full((), 65536.0, tl.float32)
+    tl.store(out4 + x, v4)
+    v12 = lib.div_rn(v11, v10)
+    v13 = v12 + 1e-05
+    v14 = lib.rsqrt_full(v13)
+    tl.store(out5 + x, v14)
+    for r0 in tl.range(0, 65536, RBLOCK):
+        r = r0 + tl.arange(0, RBLOCK)
+        v1 = tl.load(in0 + x * 65536 + r, eviction_policy="evict_first")
+        v2 = lib.widen_bf16(v1)
+        v18 = lib.keep8(v17, r0 // 8 + tl.arange(0, RBLOCK // 8) + (x * 8192), 0, 58982)
+        i33 = x % 32
+        i34 = r // 4096
+        v21 = tl.load(in2 + i33 * 16 + i34, eviction_policy="evict_last")
+        v22 = lib.widen_bf16(v21)
+        v23 = v14 * v22
+        v25 = tl.load(in3 + i33 * 16 + i34, eviction_policy="evict_last")
+        v26 = lib.widen_bf16(v25)
+        v27 = tl.fma(lib.neg(v4), v23, v26)
+        v29 = tl.fma(v2, v23, v27)
+        v31 = lib.round_bf16(v29)
+        v32 = lib.neg(v31)
+        v33 = lib.fast_exp(v32)
+        v35 = 1.0 + v33
+        v36 = lib.fast_div(v31, v35)
+        v38 = lib.round_bf16(v36)
+        v42 = v38 * tl.where(v18, 1.1111111111111112, 0.0)
+        v43 = lib.to_bf16(v42)
+        tl.store(out6 + x * 65536 + r, v43)
 
 # backward
 

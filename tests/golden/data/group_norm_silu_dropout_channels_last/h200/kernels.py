@@ -105,13 +105,13 @@ def fused_keep_native_dropout_backward_clone_native_group_norm_0(in0, in1, in2, 
     x0 = tl.program_id(0) * XBLOCK
     x = x0 + tl.arange(0, XBLOCK)[None, :]
     i4 = x % 512
-    v0 = tl.load(in0 + i4, eviction_policy="evict_first")
+    v0 = tl.load(in0 + i4, eviction_policy="evict_last")
     v1 = lib.widen_bf16(v0)
     i7 = x // 16
-    v2 = tl.load(in1 + i7, eviction_policy="evict_first")
+    v2 = tl.load(in1 + i7, eviction_policy="evict_last")
     v3 = v2 * v1
-    v4 = tl.load(in2 + i7, eviction_policy="evict_first")
-    v6 = tl.load(in3 + i4, eviction_policy="evict_first")
+    v4 = tl.load(in2 + i7, eviction_policy="evict_last")
+    v6 = tl.load(in3 + i4, eviction_policy="evict_last")
     v7 = lib.widen_bf16(v6)
     v8 = tl.fma(lib.neg(v4), v3, v7)
     v27 = lib.seed_of(in6)
