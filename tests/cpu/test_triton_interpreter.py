@@ -135,6 +135,7 @@ if INSIDE:
             assert torch.equal(one.isfinite(), finite)
             loose = torch.full_like(off, 4e-6)
             loose[1] = 1e-2  # a mean of 10^4 deviations
+            loose[4] = 1e-5  # a mean that is rounded, 300 times larger beside a variance of 0
             assert bool((off <= 1.5 * allowed + loose * (true.abs() + 1))[finite].all())
 
     def shifted_softmax(x: torch.Tensor, y: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
