@@ -53,7 +53,7 @@ def one_hot_sums(kernel: Kernel) -> dict[int, Form]:
     row = kernel.reduce[0]
     forms: dict[int, Form] = {}
     for number, instr in enumerate(kernel.body):
-        if not (isinstance(instr, Reduce) and instr.op == "sum" and not instr.over_loop and not instr.centred):
+        if not (isinstance(instr, Reduce) and instr.is_row_sum):
             continue
         chosen = kernel.body[instr.arg]
         if not (isinstance(chosen, Compute) and chosen.op == "where" and chosen.dtype == instr.dtype):

@@ -69,7 +69,7 @@ def summed_only(kernel: Kernel, exps: frozenset[int]) -> frozenset[int]:
 
 def _sums(kernel: Kernel, number: int) -> bool:
     instr = kernel.body[number]
-    return isinstance(instr, Reduce) and instr.op == "sum" and not instr.over_loop and not instr.centred
+    return isinstance(instr, Reduce) and instr.is_row_sum
 
 
 def _shifted(kernel: Kernel, number: int) -> tuple[int, int] | None:

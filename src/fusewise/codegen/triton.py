@@ -378,18 +378,19 @@ class _Printer(Reductions):
         """`evict_last` for what other programs or a later pass read again, `evict_first` for the last read of a row."""
         if not self.kernel.reduce or not shape:
             return ""
-        missing = {a.name for a in self.kernel.parallel if a.size != 1} - instr.index.axes()
-        if not self._differs(instr.index) or (missing and not instr.index.loaded()):
+        if self._is_shared_read(instr.index):
             return "evict_last"
         if self.schedule.persistent:
             return ""
         return "evict_first" if last else "evict_last" if self._reads(instr) > 1 else "evict_first"
 
-    def _differs(self, index: Index) -> bool:
-        """True where the address differs between programs."""
-        return any(d.name != "r" and d.flat in self.tile.flatten(index).axes() for d in self.tile.dims) or bool(
-            index.loaded()
-        )
+    def _is_shared_read(self, index: Index) -> bool:
+        """True where other programs read the same address: it lacks an axis of theirs, or varies along rows alone."""
+        if index.loaded():
+            return False
+        row = {a.name for a in self.kernel.reduce}
+        lacks = any(a.size != 1 and a.name not in index.axes() for a in self.kernel.parallel)
+        return lacks or index.axes() <= row
 
     def _reads(self, load: Load) -> int:
         """Number of passes that read a load."""

@@ -76,7 +76,7 @@ class Reductions(Values):
 
     def _is_kept(self, instr: Reduce) -> bool:
         """True for a plain sum that a centred one keeps."""
-        return instr.arg in self.centred and instr.op == "sum" and not instr.centred
+        return instr.is_row_sum and instr.arg in self.centred
 
     def _start_all(self, reduces: Sequence[int]) -> None:
         """The accumulators of a loop."""
@@ -152,14 +152,13 @@ class Reductions(Values):
     def _finish_accumulator(self, value: int) -> None:
         instr = self._reduction(value)
         op = self._op(instr)
-        if instr.centred or self._is_kept(instr):
-            if instr.centred:
-                self._finish_off(value)
-            else:
-                self._assign(value, f"s{self.centred[instr.arg]}")
-            return
-        given = f"a{value}, p{value}" if op in ops.POSITIONAL else f"a{value}"
-        self._finish(value, f"lib.reduce_{op}({given}, {self._axis()})")
+        if instr.centred:
+            self._finish_off(value)
+        elif self._is_kept(instr):
+            self._assign(value, f"s{self.centred[instr.arg]}")
+        else:
+            given = f"a{value}, p{value}" if op in ops.POSITIONAL else f"a{value}"
+            self._finish(value, f"lib.reduce_{op}({given}, {self._axis()})")
 
     def _finish(self, value: int, text: str) -> None:
         instr = self._reduction(value)

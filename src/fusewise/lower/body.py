@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fusewise.errors import IRError
@@ -356,14 +356,7 @@ class _Lowering:
 
     def finish(self) -> Body:
         """Drops what no store or check needs; inputs come before outputs in the parameters."""
-        live: set[int] = set()
-        stack = [i for i, instr in enumerate(self.instrs) if isinstance(instr, (Store, Check))]
-        while stack:
-            number = stack.pop()
-            if number not in live:
-                live.add(number)
-                stack.extend(operands(self.instrs[number]))
-        order = sorted(live)
+        order = needed(self.instrs)
         number_of = {old: new for new, old in enumerate(order)}
         used = {i.buffer for n in order if isinstance(i := self.instrs[n], (Load, Store))}
         ranked = sorted(used, key=lambda b: (self.buffers[b].role == "out", b))
@@ -377,6 +370,26 @@ class _Lowering:
             tuple(renumber(self.instrs[n], number_of, buffer_of) for n in order),
             tuple(self.varies[n] for n in order),
         )
+
+
+def needed(instrs: Sequence[Instr]) -> list[int]:
+    """The instructions that a store or a check needs, themselves included."""
+    live: set[int] = set()
+    stack = [i for i, instr in enumerate(instrs) if isinstance(instr, (Store, Check))]
+    while stack:
+        number = stack.pop()
+        if number not in live:
+            live.add(number)
+            stack.extend(operands(instrs[number]))
+    return sorted(live)
+
+
+def reordered(body: Body, order: Sequence[int]) -> Body:
+    """The body with the instructions `order` in that order; what they read is among them and stands before them."""
+    number_of = {old: new for new, old in enumerate(order)}
+    buffers = {number: number for number in range(len(body.buffers))}
+    instrs = tuple(renumber(body.instrs[n], number_of, buffers) for n in order)
+    return replace(body, instrs=instrs, varies=tuple(body.varies[n] for n in order))
 
 
 def renumber(instr: Instr, value: Mapping[int, int], buffer: Mapping[int, int]) -> Instr:

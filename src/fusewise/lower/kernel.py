@@ -155,6 +155,11 @@ class Reduce:
     over_loop: bool = False
     centred: bool = False
 
+    @property
+    def is_row_sum(self) -> bool:
+        """True for a plain sum over the reduce axes."""
+        return self.op == "sum" and not self.over_loop and not self.centred
+
 
 @dataclass(frozen=True, slots=True)
 class Store:

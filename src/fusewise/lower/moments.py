@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fusewise.ir.sizes import Size, prod, same
-from fusewise.lower.body import Body, renumber
-from fusewise.lower.kernel import Check, Compute, Const, Instr, Reduce, SizeOf, Store, operands
+from fusewise.lower.body import Body, needed, reordered
+from fusewise.lower.kernel import Compute, Const, Instr, Reduce, SizeOf
 
 
 def read_once(body: Body) -> Body:
@@ -31,12 +31,14 @@ def read_once(body: Body) -> Body:
         found = _deviating(instrs, instr, length)
         if found is not None and isinstance(instr, Reduce) and body.varies[found] >= body.reduce:
             instrs[number] = replace(instr, arg=found, centred=True)
-    return _without_dead(replace(body, instrs=tuple(instrs))) if tuple(instrs) != body.instrs else body
+    if tuple(instrs) == body.instrs:
+        return body
+    return reordered(replace(body, instrs=tuple(instrs)), needed(instrs))
 
 
 def _deviating(instrs: list[Instr], instr: Instr, length: Size) -> int | None:
     """x where `instr` is sum((x - sum(x) / length)^2)."""
-    if not (isinstance(instr, Reduce) and _is_row_sum(instr)):
+    if not (isinstance(instr, Reduce) and instr.is_row_sum and instr.dtype.is_float):
         return None
     match instrs[instr.arg]:
         case Compute(op="mul", args=(one, other)) if one == other:
@@ -54,13 +56,9 @@ def _deviating(instrs: list[Instr], instr: Instr, length: Size) -> int | None:
         case _:
             return None
     first = instrs[total]
-    if not isinstance(first, Reduce) or not _is_row_sum(first) or first.arg != x or first.dtype != instr.dtype:
+    if not isinstance(first, Reduce) or not first.is_row_sum or first.arg != x or first.dtype != instr.dtype:
         return None
     return x if first.origin == instr.origin else None
-
-
-def _is_row_sum(instr: Reduce) -> bool:
-    return instr.op == "sum" and instr.dtype.is_float and not instr.over_loop and not instr.centred
 
 
 def _is_size(instr: Instr, size: Size) -> bool:
@@ -71,18 +69,3 @@ def _is_size(instr: Instr, size: Size) -> bool:
             return same(size, expr)
         case _:
             return False
-
-
-def _without_dead(body: Body) -> Body:
-    live: set[int] = set()
-    stack = [n for n, i in enumerate(body.instrs) if isinstance(i, (Store, Check))]
-    while stack:
-        number = stack.pop()
-        if number not in live:
-            live.add(number)
-            stack.extend(operands(body.instrs[number]))
-    order = sorted(live)
-    number_of = {old: new for new, old in enumerate(order)}
-    buffers = {number: number for number in range(len(body.buffers))}
-    renamed = tuple(renumber(body.instrs[n], number_of, buffers) for n in order)
-    return replace(body, instrs=renamed, varies=tuple(body.varies[n] for n in order))

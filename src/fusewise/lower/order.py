@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fusewise.lower.body import Body, renumber
+from fusewise.lower.body import Body, reordered
 from fusewise.lower.kernel import Buffer, Check, Const, IndexOf, Instr, Load, SizeOf, Store, operands
 
 _SMALL = 12  # values alive up to which no thread runs out of registers
@@ -21,14 +21,8 @@ def order_values(body: Body) -> Body:
     before = most_alive(body.instrs)
     if before <= _SMALL:
         return body
-    order = _greedy(body.instrs)
-    instrs = [body.instrs[n] for n in order]
-    number_of = {old: new for new, old in enumerate(order)}
-    buffers = {number: number for number in range(len(body.buffers))}
-    renamed = tuple(renumber(i, number_of, buffers) for i in instrs)
-    if most_alive(renamed) >= before:
-        return body
-    return replace(body, instrs=renamed, varies=tuple(body.varies[n] for n in order))
+    found = reordered(body, _greedy(body.instrs))
+    return found if most_alive(found.instrs) < before else body
 
 
 def write_over(body: Body, over: Mapping[int, int]) -> Body:
@@ -45,11 +39,7 @@ def write_over(body: Body, over: Mapping[int, int]) -> Body:
         target = buffers[instr.buffer].over if isinstance(instr, Store) else None
         return (number, False) if target is None else (max(number, last.get(target, 0)), True)
 
-    order = sorted(range(len(body.instrs)), key=place)
-    number_of = {old: new for new, old in enumerate(order)}
-    same = {number: number for number in range(len(buffers))}
-    instrs = tuple(renumber(body.instrs[n], number_of, same) for n in order)
-    return replace(body, buffers=buffers, instrs=instrs, varies=tuple(body.varies[n] for n in order))
+    return reordered(replace(body, buffers=buffers), sorted(range(len(body.instrs)), key=place))
 
 
 def written_over(body: Body) -> frozenset[int]:

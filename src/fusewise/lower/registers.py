@@ -211,14 +211,11 @@ class _Lives:
 
     def _sums(self, reduces: Iterable[int]) -> float:
         """Registers of accumulators, of which each point of the tile has its own."""
+        found = [i for v in reduces if isinstance(i := self.kernel.body[v], Reduce)]
+        centred = {i.arg for i in found if i.centred}  # such a sum keeps the plain one too
         total = 0.0
-        reduces = tuple(reduces)
-        sums = [i for v in reduces if isinstance(i := self.kernel.body[v], Reduce)]
-        shifted = {i.arg for i in sums if i.centred}  # whose plain sum follows
-        for value in reduces:
-            instr = self.kernel.body[value]
-            assert isinstance(instr, Reduce)
-            kept = 2 if instr.position is not None or instr.centred else 0 if instr.arg in shifted else 1
+        for instr in found:
+            kept = 2 if instr.position is not None or instr.centred else 0 if instr.arg in centred else 1
             total += math.prod(self.held.values()) * _width(instr.dtype) * kept
         return total
 

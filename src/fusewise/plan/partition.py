@@ -26,8 +26,7 @@ FUSED_GROUPS = ("pointwise", "reduce", "random")
 INLINE_GROUPS = ("source", "load")  # no arithmetic to speak of: made where they are needed
 _SIBLING_LIMIT = 8  # readers of one value, the nearest ones, that each of them is tried with
 _SMALL = 1 << 22  # points of the axes up to which a launch is a good part of a kernel's time
-# elements that a GPU's program walks in about the time of a launch
-_LONGEST_WALK = 1 << 15
+_LONGEST_WALK = 1 << 15  # elements that a GPU's program walks in about the time of a launch
 _LONGEST_DETOUR = 8  # regions between two that are merged along with them
 _NOISE = 0.08  # of a CPU kernel's predicted time
 _ROUNDS = 4  # merging and recomputing open ways for each other; both stop by themselves well before

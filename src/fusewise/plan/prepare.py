@@ -138,7 +138,6 @@ _SHORT_COLUMN = {"gpu": 1 << 12, "cpu": 1 << 14}
 # Rows that are summed across by a kernel of their own, beside that which walks along them: programs that each take some
 # of the rows, for both sums, would be few (H200, backward of a layer norm of 16 x 16384: 20 us in 4 programs).
 _FEW_ROWS = {"gpu": 64, "cpu": 0}
-_WALKERS = 1  # programs a unit that each walk some of the rows
 _LONGEST_ROW = {"gpu": 1 << 13, "cpu": 1 << 16}  # sums a point of the row that a program can keep on chip
 
 
@@ -162,7 +161,7 @@ def _parts(graph: Graph, node: Node, machine: Machine, hints: Mapping[str, int])
     programs = -(-results // _COLUMN_TILE[machine.kind]) if column else results
     wanted = machine.units * _PROGRAMS[machine.kind]
     if beside_rows:
-        programs, wanted = 1, machine.units * _WALKERS
+        programs, wanted = 1, machine.units
     if beside_rows and total // results <= _FEW_ROWS[machine.kind]:
         return None
     if programs * 2 > wanted and not beside_rows:
